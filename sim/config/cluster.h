@@ -1,0 +1,98 @@
+// The hardware: a device, the NVLink domain it sits in, and the network between domains.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.h"
+
+namespace stepsim {
+
+/// Storage and compute types of tensors. fp8 is per-tensor scaled e4m3/e5m2.
+enum class Dtype { fp32, tf32, bf16, fp16, fp8 };
+inline constexpr int dtype_count = 5;
+constexpr double bytes_per_element(Dtype t) {
+  return t == Dtype::fp8 ? 1 : (t == Dtype::bf16 || t == Dtype::fp16) ? 2 : 4;
+}
+
+/// GEMM rate: peak * ceiling * K / (K + half_k), before tile and wave quantisation (sim/cost/kernel.h).
+struct GemmCurve {
+  FlopsPerSecond peak;  ///< dense vendor peak
+  double ceiling = 0;   ///< best sustained fraction of peak on large shapes
+  double half_k = 0;    ///< K at which half the ceiling is reached
+};
+
+/// Fused attention: rate = asymptote * s / (s + half_sequence) over causal FLOPs.
+struct AttentionCurve {
+  FlopsPerSecond forward, backward;
+  double half_sequence = 0;
+  double head_dim_64_factor = 1;  ///< rate at head dim 64 over rate at 128
+};
+
+/// One GPU. Every figure has its source in the file.
+struct Device {
+  std::string name, description, architecture;
+  int sms = 0;
+  int tile_m = 128, tile_n = 256;  ///< output tile of the library's large GEMM kernel
+  std::array<GemmCurve, dtype_count> gemm;
+  AttentionCurve attention;
+  Bytes memory_capacity;
+  Bytes memory_reserve;  ///< taken by context, framework and communicators before the first tensor
+  BytesPerSecond memory_bandwidth;
+  double memory_efficiency = 1;  ///< sustained fraction of memory_bandwidth in streaming kernels
+  Seconds kernel_gap;            ///< drain and fill between two dependent kernels on one stream
+  BytesPerSecond nvlink_bandwidth;  ///< one direction, all links
+  double nvlink_efficiency = 1;     ///< usable fraction of it in NCCL rings
+  Seconds nvlink_latency;           ///< one hop of a collective inside the domain
+  Bytes nvlink_half_message;        ///< bytes per rank step at which half the bus bandwidth is reached
+};
+
+/// What the software on a system makes of its devices; the first profile whose `release` prefixes the asked release.
+struct StackProfile {
+  std::string name, release;  ///< release "" matches every release
+  double clock_factor = 1;    ///< sustained over nominal compute rate in training (power, clocks)
+  double attention_factor = 1;
+  double memory_factor = 1;      ///< achieved over clean-count bytes rate in memory-bound kernels
+  Seconds launch;                ///< host time to launch one kernel through the framework
+  Seconds graph_launch;          ///< host time to launch one captured graph
+  bool fused_attention = true;   ///< false: scores are materialised (s*s terms in time and memory)
+  bool fused_activation = true;  ///< bias, activation and dropout-add fused into one kernel each
+  Seconds step_overhead;         ///< host work between steps that nothing hides (data, logging, scalars)
+};
+
+/// One switching tier, leaf first.
+struct Tier {
+  std::string name;
+  int radix = 0;                ///< hosts (first tier) or lower switches under one switch
+  double oversubscription = 1;  ///< downlink over uplink bandwidth
+  Seconds latency;              ///< one switch traversal
+};
+
+/// A vertex and a link of a free-form topology; names are the file's own. GPUs are named "gpu0", "gpu1", ...
+struct TopologyLink {
+  std::string from, to;
+  BytesPerSecond bandwidth;  ///< each direction
+  Seconds latency;
+};
+
+/// A system scaled to a number of nodes.
+struct Cluster {
+  std::string system, description;
+  Device device;
+  StackProfile stack;
+  int gpus_per_node = 8;
+  int nvlink_domain = 8;  ///< consecutive GPUs that share NVLink
+  int nics_per_node = 8;
+  BytesPerSecond nic_bandwidth;  ///< one direction, one NIC
+  double nic_efficiency = 1;     ///< usable fraction in NCCL
+  Seconds nic_latency;           ///< one network hop of a collective, end to end, without switches
+  std::string fabric;            ///< infiniband, ethernet, efa, omni-path, or "graph"
+  bool rail_optimised = true;    ///< NIC i of every node of a unit reaches the same leaf
+  std::vector<Tier> tiers;
+  std::vector<TopologyLink> links;  ///< free-form topology; empty for a regular one
+  int nodes = 1;
+  int gpus = 8;  ///< ranks in use; <= nodes * gpus_per_node
+};
+
+}  // namespace stepsim

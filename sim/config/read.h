@@ -1,0 +1,42 @@
+// Reading: files and command-line words become a Scenario, or one Error.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/config/scenario.h"
+
+namespace stepsim {
+
+/// Where `models/`, `hardware/` and `scenarios/` are. Order: $STEPSIM_DATA, the current directory, the installed share folder.
+struct DataPaths {
+  std::filesystem::path root;
+  std::vector<std::filesystem::path> more_models, more_systems;  ///< searched after root
+};
+DataPaths find_data();
+
+/// `path`: a scenario file. `overrides`: "section.key=value" words, applied last; `cluster`: NAME[:NODES] or empty.
+Scenario read_scenario(const std::string& path, std::span<const std::string> overrides,
+                       const std::string& cluster, const DataPaths& data);
+/// The same from JSON text that is not a file; `file` is what errors point at.
+Scenario read_scenario_text(const std::string& text, const std::string& file,
+                            std::span<const std::string> overrides, const std::string& cluster,
+                            const DataPaths& data);
+
+Model read_model(const std::string& name_or_path, const DataPaths& data);
+/// A system at `nodes` nodes, all GPUs in use, with the stack profile that serves `release`.
+Cluster read_cluster(const std::string& name_or_path, int nodes, const std::string& release,
+                     const DataPaths& data);
+
+/// A catalogue row for `stepsim list`.
+struct CatalogueRow {
+  std::string name, description;
+};
+std::vector<CatalogueRow> list_models(const DataPaths& data);
+std::vector<CatalogueRow> list_clusters(const DataPaths& data);
+std::vector<CatalogueRow> list_scenarios(const DataPaths& data);
+
+}  // namespace stepsim

@@ -1,0 +1,124 @@
+// A Scenario: everything one training step depends on, resolved. Immutable after reading.
+// Keys are Megatron-Bridge's own; `effective` and `findings` say what became of what was asked.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/config/cluster.h"
+#include "sim/config/model.h"
+
+namespace stepsim {
+
+/// What resolution changed or noticed. `silent`: Bridge changes it without an error.
+struct Finding {
+  enum class Kind { silent, error, unit, advice };
+  std::string id;
+  Kind kind = Kind::advice;
+  std::string key, pointer, requested, effective, reason;
+};
+
+/// Sizes and splits of the dense mesh. Rank order tp-cp-dp-pp, fastest first.
+struct Parallelism {
+  int tp = 1, pp = 1, cp = 1, dp = 1;  ///< dp excludes cp
+  std::optional<int> vp;               ///< model chunks per pipeline rank; set to 1 differs from unset
+  bool sequence_parallel = false;
+  int microbatch_group = 0;  ///< microbatch_group_size_per_vp_stage; 0 = pp
+  bool account_for_embedding = false, account_for_loss = false;
+  std::optional<int> first_stage_layers, last_stage_layers;
+  int world() const { return tp * pp * cp * dp; }
+  int chunks() const { return vp.value_or(1); }
+};
+
+enum class Fp8Recipe { none, delayed, current };
+/// Compute and storage types.
+struct Precision {
+  std::string recipe = "bf16_mixed";
+  Dtype parameters = Dtype::bf16;  ///< compute type of everything that is not quantised
+  Fp8Recipe fp8 = Fp8Recipe::none;
+  bool fp8_param_gather = false;
+  int bf16_first_layers = 0, bf16_last_layers = 0;  ///< of the model, kept out of fp8
+  bool grad_reduce_in_fp32 = true;
+};
+
+/// How one tensor-parallel GEMM hides its collective (semantics: Transformer Engine userbuffers).
+enum class TpMethod { none, ring_exchange, pipeline, bulk };
+enum class TpGemm { qkv_fprop, proj_fprop, fc1_fprop, fc2_fprop, qkv_dgrad, proj_dgrad, fc1_dgrad, fc2_dgrad, qkv_wgrad, fc1_wgrad };
+inline constexpr int tp_gemm_count = 10;
+struct TpOverlap {
+  TpMethod method = TpMethod::none;
+  int num_sm = 0, num_splits = 4;
+  bool aggregate = false, set_sm_margin = false;
+};
+
+/// Overlap switches after Bridge's gates.
+struct Overlap {
+  bool tp_comm_overlap = false;
+  std::array<TpOverlap, tp_gemm_count> tp{};  ///< all `none` when tp_comm_overlap is off
+  bool overlap_p2p = false, batch_p2p = true, p2p_warmup_flush = false;
+  bool deallocate_pipeline_outputs = true;
+  bool overlap_grad_reduce = false, overlap_param_gather = false, align_param_gather = false;
+  bool align_grad_reduce = true;
+  bool param_gather_with_optimizer_step = false;
+  bool defer_embedding_wgrad = false;
+  int wgrad_deferral_limit = -1;
+};
+
+/// Data-parallel gradient reduction and optimizer sharding.
+struct DataParallel {
+  bool distributed_optimizer = false;
+  std::optional<int64_t> bucket_size;  ///< elements, not bytes; unset = one bucket
+  bool average_in_collective = false;
+};
+
+enum class Recompute { none, core_attention, full_uniform, full_block };
+struct Batch {
+  int64_t global = 1, micro = 1, sequence = 0;
+  int64_t microbatches = 1;  ///< global / (micro * dp)
+};
+
+enum class ScheduleKind { gpipe, one_f_one_b, interleaved };
+
+/// Given times in place of kernels, by virtual stage (chunk * pp + rank). Empty vectors: not given.
+struct GivenCosts {
+  std::vector<double> forward_seconds, backward_seconds;
+  double p2p_seconds = 0;
+};
+
+struct Software {
+  std::string release, nccl, transformer_engine, cudnn;
+};
+
+/// Everything resolved.
+struct Scenario {
+  std::string file, name, description, source;
+  std::optional<double> measured_step_seconds;  ///< published time, when the file states one
+  Model model;
+  Cluster cluster;
+  Parallelism parallel;
+  Precision precision;
+  Overlap overlap;
+  DataParallel data_parallel;
+  Recompute recompute = Recompute::none;
+  int recompute_layers = 1;  ///< recompute_num_layers
+  Batch batch;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  std::optional<GivenCosts> costs;
+  Software software;
+  int device_max_connections = 0;  ///< CUDA_DEVICE_MAX_CONNECTIONS; 0 = not set
+  bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration
+  bool layer_graphs = false;          ///< CUDA graphs around whole layers
+  bool fused_cross_entropy = true;
+  bool fused_rope = true;
+  bool gradient_accumulation_fusion = true;
+
+  std::vector<Finding> findings;
+  std::map<std::string, std::string> effective;  ///< dotted Bridge key -> JSON text of its value in effect
+  std::vector<std::string> not_modelled;         ///< dotted Bridge keys listed once
+  std::string resolved_json;                     ///< the merged input as canonical JSON text
+};
+
+}  // namespace stepsim

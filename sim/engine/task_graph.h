@@ -1,0 +1,119 @@
+// The waist of the program: an immutable graph of tasks. It knows time, not training.
+//
+// A task runs for `duration` seconds at full speed once all its predecessors allow it:
+//   finish-to-start edge u -> v:        start(v) >= finish(u)
+//   start-to-start edge u -> v, lag L:  start(v) >= start(u) + L      (launch order, host launches)
+// Stream order is just edges: a task added to a stream follows the stream's last task.
+// Law: a graph whose edges form a cycle cannot finish; the engine reports the cycle, never a finite number.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace stepsim {
+
+enum class TaskId : uint32_t {};
+enum class StreamId : uint32_t {};
+enum class ResourceId : uint32_t {};
+inline constexpr TaskId no_task{UINT32_MAX};
+inline constexpr StreamId no_stream{UINT32_MAX};  ///< not in any in-order queue
+constexpr uint32_t index(TaskId t) { return static_cast<uint32_t>(t); }
+constexpr uint32_t index(StreamId s) { return static_cast<uint32_t>(s); }
+constexpr uint32_t index(ResourceId r) { return static_cast<uint32_t>(r); }
+
+/// A share of a resource that a task holds while it runs.
+struct Claim {
+  ResourceId resource{};
+  float rate = 0;             ///< units of the resource per second at full speed (bytes/s for links)
+  uint32_t multiplicity = 1;  ///< how many identical flows of unrepresented ranks ride along
+};
+
+/// Flow part of a task: `latency` first, at full speed, then the rest at the rate its claims allow.
+struct FlowRow {
+  TaskId task{};
+  uint32_t first_claim = 0, last_claim = 0;  ///< [first, last) in `claims`
+  double latency_seconds = 0;
+};
+
+/// Immutable; made by TaskGraphBuilder. All spans are indexed by task unless said.
+class TaskGraph {
+ public:
+  TaskGraph(TaskGraph&&) noexcept;
+  TaskGraph& operator=(TaskGraph&&) noexcept;
+  ~TaskGraph();
+
+  uint32_t task_count() const { return static_cast<uint32_t>(durations_seconds.size()); }
+
+  std::span<const double> durations_seconds;
+  std::span<const StreamId> streams;
+  std::span<const uint64_t> labels;  ///< opaque here; lower/label.h says what they mean
+  std::span<const uint32_t> predecessor_counts;
+
+  std::span<const uint32_t> finish_offsets;  ///< CSR rows of finish-to-start edges, size tasks + 1
+  std::span<const uint32_t> finish_targets;
+  std::span<const uint32_t> start_offsets;   ///< CSR rows of start-to-start edges; empty when there are none
+  std::span<const uint32_t> start_targets;
+  std::span<const double> start_lags_seconds;
+
+  std::span<const FlowRow> flows;  ///< tasks that claim resources, in ascending task order
+  std::span<const Claim> claims;
+  std::span<const double> capacities;  ///< by resource
+
+ private:
+  friend class TaskGraphBuilder;
+  struct Storage;
+  explicit TaskGraph(std::unique_ptr<Storage> storage);
+  std::unique_ptr<Storage> storage_;
+};
+
+/// Collects tasks and edges; `build` freezes them. Durations and lags must be finite and >= 0.
+class TaskGraphBuilder {
+ public:
+  explicit TaskGraphBuilder(uint32_t stream_count) : tails_(stream_count, no_task) {}
+  void reserve(size_t tasks, size_t finish_edges, size_t start_edges);
+
+  TaskId add_task(double duration_seconds, StreamId stream, uint64_t label) {
+    const TaskId id{static_cast<uint32_t>(durations_.size())};
+    durations_.push_back(duration_seconds);
+    streams_.push_back(stream);
+    labels_.push_back(label);
+    if (stream != no_stream) {
+      TaskId& tail = tails_[index(stream)];
+      if (tail != no_task) add_edge(tail, id);
+      tail = id;
+    }
+    return id;
+  }
+  /// start(to) >= finish(from).
+  void add_edge(TaskId from, TaskId to) {
+    sources_.push_back(index(from));
+    targets_.push_back(index(to));
+  }
+  /// start(to) >= start(from) + lag.
+  void add_start_edge(TaskId from, TaskId to, double lag_seconds) {
+    start_sources_.push_back(index(from));
+    start_targets_.push_back(index(to));
+    start_lags_.push_back(lag_seconds);
+  }
+  ResourceId add_resource(double capacity_units_per_second);
+  /// All of a task's claims at once; `latency_seconds` <= duration. Call at most once a task.
+  void set_claims(TaskId task, double latency_seconds, std::span<const Claim> claims);
+
+  TaskId tail(StreamId stream) const { return tails_[index(stream)]; }
+  uint32_t task_count() const { return static_cast<uint32_t>(durations_.size()); }
+  double duration_seconds(TaskId t) const { return durations_[index(t)]; }
+  TaskGraph build() &&;
+
+ private:
+  std::vector<double> durations_, start_lags_, capacities_;
+  std::vector<StreamId> streams_;
+  std::vector<uint64_t> labels_;
+  std::vector<uint32_t> sources_, targets_, start_sources_, start_targets_;
+  std::vector<FlowRow> flows_;
+  std::vector<Claim> claims_;
+  std::vector<TaskId> tails_;
+};
+
+}  // namespace stepsim

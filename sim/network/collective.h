@@ -1,0 +1,42 @@
+// Time of one collective over the route its group really has: latency steps plus bytes over bandwidth.
+//
+// Ring over n ranks with B the bus bandwidth (nccl-tests convention, NCCL src/graph/tuning.cc):
+//   all-gather, reduce-scatter: (n-1) steps, (n-1)/n * bytes / B;  all-reduce: both.
+// A group that spans domains moves at min(NVLink, members per domain * NIC): each member's NIC carries a channel.
+// Law: no algorithm beats its byte lower bound; `bytes` is the whole buffer (AG output, RS input, AR buffer).
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sim/network/fabric.h"
+
+namespace stepsim {
+
+enum class Collective { all_reduce, all_gather, reduce_scatter, send_recv };
+
+/// Where the members of one group sit. Regular groups: every spanned domain holds `per_domain` members.
+struct GroupPlacement {
+  int size = 1;
+  int per_domain = 1;  ///< members in one NVLink domain
+  int domains = 1;     ///< NVLink domains spanned
+  int nics_per_domain = 1;  ///< NICs that this group's members bring in one domain
+  BytesPerSecond network_bandwidth;  ///< one member's share between domains (route, oversubscription)
+  Seconds network_latency;           ///< one hop between domains
+};
+
+/// Placement of a group given as global ranks (rank r sits on GPU r).
+GroupPlacement place(std::span<const int> gpus, const Fabric& fabric, const Cluster& cluster);
+
+/// What a collective costs one member, alone on its links.
+struct CollectiveCost {
+  Seconds latency;   ///< steps before and between bytes
+  Seconds duration;  ///< latency + transfer
+  BytesPerSecond nvlink_rate, nic_rate;  ///< load on the member's NVLink port and NIC (each direction) while moving bytes
+  Bytes wire_bytes;  ///< sent by one member
+  std::string_view algorithm;
+};
+CollectiveCost collective_cost(Collective op, Bytes bytes, const GroupPlacement& group, const Cluster& cluster);
+
+}  // namespace stepsim
