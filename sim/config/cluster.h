@@ -45,7 +45,9 @@ struct Device {
   BytesPerSecond nvlink_bandwidth;  ///< one direction, all links
   double nvlink_efficiency = 1;     ///< usable fraction of it in NCCL rings
   Seconds nvlink_latency;           ///< one hop of a collective inside the domain
-  Bytes nvlink_half_message;        ///< bytes per rank step at which half the bus bandwidth is reached
+  Bytes nvlink_half_message;        ///< start-up of a collective, as the bytes it costs at bus bandwidth
+  double nvlink_own_share = 0.5;    ///< ring step a rank spends on its own shard (copy, pipeline fill)
+  BytesPerSecond nvlink_channel_bandwidth{20e9};  ///< one channel of a send/recv pair; 0: no limit
 };
 
 /// What the software on a system makes of its devices; the first profile whose `release` prefixes the asked release.

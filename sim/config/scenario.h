@@ -80,6 +80,9 @@ struct Batch {
   int64_t microbatches = 1;  ///< global / (micro * dp)
 };
 
+/// cross_entropy_fusion_impl: passes over the fp32 logits differ.
+enum class CrossEntropy { unfused, native, te };
+
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };
 
 /// Given times in place of kernels, by virtual stage (chunk * pp + rank). Empty vectors: not given.
@@ -111,7 +114,7 @@ struct Scenario {
   int device_max_connections = 0;  ///< CUDA_DEVICE_MAX_CONNECTIONS; 0 = not set
   bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration
   bool layer_graphs = false;          ///< CUDA graphs around whole layers
-  bool fused_cross_entropy = true;
+  CrossEntropy cross_entropy = CrossEntropy::native;
   bool fused_rope = true;
   bool gradient_accumulation_fusion = true;
 

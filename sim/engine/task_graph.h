@@ -75,16 +75,23 @@ class TaskGraphBuilder {
   void reserve(size_t tasks, size_t finish_edges, size_t start_edges);
 
   TaskId add_task(double duration_seconds, StreamId stream, uint64_t label) {
+    const TaskId id = add_unchained(duration_seconds, stream, label);
+    if (stream != no_stream) chain(stream, id);
+    return id;
+  }
+  /// A task that is on a stream but takes its place in the queue later, by `chain`.
+  TaskId add_unchained(double duration_seconds, StreamId stream, uint64_t label) {
     const TaskId id{static_cast<uint32_t>(durations_.size())};
     durations_.push_back(duration_seconds);
     streams_.push_back(stream);
     labels_.push_back(label);
-    if (stream != no_stream) {
-      TaskId& tail = tails_[index(stream)];
-      if (tail != no_task) add_edge(tail, id);
-      tail = id;
-    }
     return id;
+  }
+  /// `task` follows the stream's last task and becomes its last; it may belong to another stream too (rendezvous).
+  void chain(StreamId stream, TaskId task) {
+    TaskId& tail = tails_[index(stream)];
+    if (tail != no_task) add_edge(tail, task);
+    tail = task;
   }
   /// start(to) >= finish(from).
   void add_edge(TaskId from, TaskId to) {

@@ -1,9 +1,12 @@
-// Time of one collective over the route its group really has: latency steps plus bytes over bandwidth.
+// Time of one collective over the route its group really has: latency steps plus bytes over
+// bandwidth.
 //
 // Ring over n ranks with B the bus bandwidth (nccl-tests convention, NCCL src/graph/tuning.cc):
 //   all-gather, reduce-scatter: (n-1) steps, (n-1)/n * bytes / B;  all-reduce: both.
-// A group that spans domains moves at min(NVLink, members per domain * NIC): each member's NIC carries a channel.
-// Law: no algorithm beats its byte lower bound; `bytes` is the whole buffer (AG output, RS input, AR buffer).
+// A group that spans domains moves at min(NVLink, members per domain * NIC): each member's NIC
+// carries a channel. Law: no algorithm beats its byte lower bound; `bytes` is the whole buffer (AG
+// output, RS input, AR buffer). Algorithms are rows of one table, one small file each:
+// sim/network/algorithm.h.
 #pragma once
 
 #include <span>
@@ -14,16 +17,20 @@
 
 namespace stepsim {
 
-enum class Collective { all_reduce, all_gather, reduce_scatter, send_recv };
+/// send_recv is a pair over NCCL channels; peer_copy a neighbour's buffer written directly
+/// (Transformer Engine userbuffers), at the full port and without a start-up.
+enum class Collective { all_reduce, all_gather, reduce_scatter, send_recv, peer_copy };
 
-/// Where the members of one group sit. Regular groups: every spanned domain holds `per_domain` members.
+/// Where the members of one group sit. Regular groups: every spanned domain holds `per_domain`
+/// members.
 struct GroupPlacement {
   int size = 1;
-  int per_domain = 1;  ///< members in one NVLink domain
-  int domains = 1;     ///< NVLink domains spanned
+  int per_domain = 1;       ///< members in one NVLink domain
+  int domains = 1;          ///< NVLink domains spanned
   int nics_per_domain = 1;  ///< NICs that this group's members bring in one domain
-  BytesPerSecond network_bandwidth;  ///< one member's share between domains (route, oversubscription)
-  Seconds network_latency;           ///< one hop between domains
+  BytesPerSecond
+      network_bandwidth;    ///< one member's share between domains (route, oversubscription)
+  Seconds network_latency;  ///< one hop between domains
 };
 
 /// Placement of a group given as global ranks (rank r sits on GPU r).
@@ -33,10 +40,12 @@ GroupPlacement place(std::span<const int> gpus, const Fabric& fabric, const Clus
 struct CollectiveCost {
   Seconds latency;   ///< steps before and between bytes
   Seconds duration;  ///< latency + transfer
-  BytesPerSecond nvlink_rate, nic_rate;  ///< load on the member's NVLink port and NIC (each direction) while moving bytes
+  BytesPerSecond nvlink_rate,
+      nic_rate;  ///< load on the member's NVLink port and NIC (each direction) while moving bytes
   Bytes wire_bytes;  ///< sent by one member
   std::string_view algorithm;
 };
-CollectiveCost collective_cost(Collective op, Bytes bytes, const GroupPlacement& group, const Cluster& cluster);
+CollectiveCost collective_cost(Collective op, Bytes bytes, const GroupPlacement& group,
+                               const Cluster& cluster);
 
 }  // namespace stepsim

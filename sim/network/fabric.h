@@ -1,4 +1,12 @@
-// The topology as a graph (Boost.Graph) and the routes in it. Regular systems build only the hosts that are asked for.
+// The topology as a graph (Boost.Graph) and the routes in it. Regular systems build only the hosts
+// that are asked for.
+//
+//   gpu -- nvswitch                       inside an NVLink domain, nothing else competes
+//   gpu -- nic -- leaf -- spine -- core   between domains; a tier of oversubscription o divides
+//   what leaves it upward by o
+// Rail-optimised: one leaf a rail and unit; across rails the route goes over a spine, or over
+// NVLink to the other rail's NIC, whichever is nearer. The last tier spans the system. A free-form
+// graph has its own links, and NVLink inside domains.
 #pragma once
 
 #include <memory>
@@ -9,12 +17,14 @@
 
 namespace stepsim {
 
-/// A path between two GPUs. Bandwidth is one direction at the narrowest link, oversubscription shared evenly.
+/// A path between two GPUs. Bandwidth is one direction at the narrowest link, oversubscription
+/// shared evenly.
 struct Route {
-  bool inside_domain = false;  ///< NVLink only
-  BytesPerSecond bandwidth;    ///< usable by one GPU pair when every GPU sends at once
-  Seconds latency;             ///< sum over links and switches
-  int hops = 0;                ///< links traversed
+  bool inside_domain = false;         ///< NVLink only
+  BytesPerSecond bandwidth;           ///< usable by one GPU pair when every GPU sends at once
+  Seconds latency;                    ///< sum over links and switches
+  int hops = 0;                       ///< links traversed
+  std::vector<BytesPerSecond> links;  ///< bandwidth of each
   std::vector<std::string> vertices;  ///< names from source to destination
 };
 
@@ -29,6 +39,9 @@ class Fabric {
   Route route(int gpu_a, int gpu_b) const;
   int domain_of(int gpu) const;  ///< NVLink domain index
   int node_of(int gpu) const;
+  /// Pairs of one class have routes of equal bandwidth, latency and hops, so one route stands for
+  /// all of them. -1: a free-form topology, where every pair is its own.
+  int route_class(int gpu_a, int gpu_b) const;
 
  private:
   struct Impl;

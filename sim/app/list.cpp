@@ -1,0 +1,35 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sim/app/options.h"
+#include "sim/base/error.h"
+#include "sim/base/table.h"
+#include "sim/config/read.h"
+#include "sim/parallel/schedule.h"
+
+namespace stepsim::app {
+
+int list(const std::string& what) {
+  static const std::array<std::string, 4> catalogues{"models", "clusters", "scenarios", "schedules"};
+  std::vector<CatalogueRow> rows;
+  if (what == "models") {
+    rows = list_models(find_data());
+  } else if (what == "clusters") {
+    rows = list_clusters(find_data());
+  } else if (what == "scenarios") {
+    rows = list_scenarios(find_data());
+  } else if (what == "schedules") {
+    for (const ScheduleRow& row : schedule_rows())
+      rows.push_back({std::string(row.name), std::string(row.description)});
+  } else {
+    throw Error("<command line>", "/list",
+                fmt::format("unknown catalogue '{}'{}", what, suggestion(what, catalogues)));
+  }
+  size_t width = 0;
+  for (const CatalogueRow& row : rows) width = std::max(width, row.name.size());
+  for (const CatalogueRow& row : rows) fmt::print("{:<{}}  {}\n", row.name, width, row.description);
+  return 0;
+}
+
+}  // namespace stepsim::app

@@ -1,0 +1,77 @@
+// The command line: flags, files, standard output and exit codes. The only place that prints.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "sim/app/options.h"
+#include "sim/base/error.h"
+
+namespace {
+
+constexpr int bad_input = 2;
+
+constexpr const char* footer = R"(
+Examples
+  stepsim run scenarios/llama3-70b-64xh100-bf16.json
+  stepsim run scenarios/llama3-70b-64xh100-bf16.json model.tensor_model_parallel_size=8 cluster.nodes=16
+  stepsim run scenarios/1f1b-4x8.json --trace step.json      then open step.json in https://ui.perfetto.dev
+  stepsim list models
+
+A scenario is a Megatron-Bridge configuration (model, ddp, comm_overlap, mixed_precision, dataset, train ...) plus a
+cluster. Any key can be overridden with its dotted name. Overlap is never an input: it is what the simulation shows.
+
+Exit codes: 0 ok; 1 runs, but does not fit in memory or cannot finish; 2 bad input (one line says what and where).
+)";
+
+int report_error(const stepsim::Error& error, bool as_json) {
+  if (as_json) {
+    const nlohmann::ordered_json body{
+        {"error", {{"file", error.file()}, {"pointer", error.pointer()}, {"message", error.message()}}}};
+    fmt::print("{}\n", body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  fmt::print(stderr, "{}\n", error.what());
+  return bad_input;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"stepsim: how long one training step of a large model takes, and why.", "stepsim"};
+  app.set_version_flag("--version", "stepsim " STEPSIM_VERSION);
+  app.footer(footer);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+
+  stepsim::app::RunOptions options;
+  CLI::App* run = app.add_subcommand("run", "simulate one step and report it");
+  run->add_option("scenario", options.scenario, "scenario file (JSON)")->required()->type_name("SCENARIO");
+  run->add_option("overrides", options.overrides, "section.key=value, applied in order")->type_name("KEY=VALUE");
+  run->add_option("--cluster", options.cluster, "run on another system: a name from `stepsim list clusters`, or a file")
+      ->type_name("NAME[:NODES]");
+  run->add_option("--json", options.json_file, "write the report as JSON (- = standard output)")->type_name("FILE");
+  run->add_option("--trace", options.trace_file, "write a Chrome trace: a process per device, a thread per stream")
+      ->type_name("FILE");
+  run->add_flag("--unfold", options.unfold, "simulate every rank instead of one per class of equal ranks");
+  run->add_flag("--no-contention", options.no_contention, "transfers never share a link (for the classroom)");
+  run->add_flag("--timing", options.timing, "add how long the simulation itself took");
+  run->footer(footer);
+
+  std::string what;
+  CLI::App* list = app.add_subcommand("list", "what there is to choose from");
+  list->add_option("what", what, "models, clusters, scenarios or schedules")->required()->type_name("WHAT");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : bad_input;
+  }
+  try {
+    return *run ? stepsim::app::run(options) : stepsim::app::list(what);
+  } catch (const stepsim::Error& error) {
+    return report_error(error, options.json_file == "-");
+  } catch (const std::bad_alloc&) {
+    return report_error({options.scenario, "", "needs more memory than this machine has"}, options.json_file == "-");
+  }
+}

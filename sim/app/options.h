@@ -1,0 +1,23 @@
+// What the words on the command line ask for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace stepsim::app {
+
+/// Options of commands that take a scenario.
+struct RunOptions {
+  std::string scenario;
+  std::vector<std::string> overrides;  ///< section.key=value
+  std::string cluster;                 ///< NAME[:NODES]
+  std::string json_file, trace_file;   ///< "-" = stdout; empty = not asked
+  bool unfold = false, no_contention = false, timing = false;
+};
+
+/// 0 ok; 1 runs but does not fit, or cannot finish; throws Error on bad input.
+int run(const RunOptions& options);
+/// Prints a catalogue: models, clusters, scenarios or schedules.
+int list(const std::string& what);
+
+}  // namespace stepsim::app

@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <optional>
+
+#include "sim/app/options.h"
+#include "sim/base/error.h"
+#include "sim/config/read.h"
+#include "sim/report/json.h"
+#include "sim/report/text.h"
+#include "sim/report/trace.h"
+#include "sim/simulate.h"
+
+namespace stepsim::app {
+
+namespace {
+
+/// Opens every output before anything is written, so that a bad path costs nothing.
+std::ofstream open(const std::string& path) {
+  std::ofstream out(path, std::ios::binary);
+  if (!out) throw Error(path, "", fmt::format("cannot be written: {}", std::strerror(errno)));
+  return out;
+}
+
+void close(std::ofstream& out, const std::string& path) {
+  out.close();
+  if (!out) throw Error(path, "", "could not be written completely");
+}
+
+int report_stall(const Stall& stall) {
+  fmt::print(stderr, "the step cannot finish: these tasks wait for each other\n");
+  for (const std::string& wait : stall.waits) fmt::print(stderr, "  {}\n", wait);
+  return 1;
+}
+
+}  // namespace
+
+int run(const RunOptions& options) {
+  const Scenario scenario = read_scenario(options.scenario, options.overrides, options.cluster, find_data());
+  const auto outcome = simulate(scenario, {.unfold = options.unfold, .sharing = !options.no_contention});
+  if (const Stall* stall = std::get_if<Stall>(&outcome)) return report_stall(*stall);
+  const Simulation& simulation = std::get<Simulation>(outcome);
+
+  if (!options.trace_file.empty()) {
+    std::ofstream out = open(options.trace_file);
+    write_trace(out, simulation.lowered, simulation.timeline);
+    close(out, options.trace_file);
+  }
+  std::optional<Timing> timing;
+  if (options.timing) timing = Timing{simulation.lower_seconds, simulation.engine_seconds};
+  if (options.json_file != "-") std::fputs(report_text(scenario, simulation.report).c_str(), stdout);
+  if (!options.json_file.empty()) {
+    const std::string text = report_json(scenario, simulation.report, timing);
+    if (options.json_file == "-") {
+      std::fputs(text.c_str(), stdout);
+    } else {
+      std::ofstream out = open(options.json_file);
+      out << text;
+      close(out, options.json_file);
+    }
+  }
+  if (timing && options.json_file != "-")
+    fmt::print("timing: lowering {:.0f} ms, engine {:.0f} ms, {:.1f} million tasks/s\n",
+               timing->lower_seconds * 1e3, timing->engine_seconds * 1e3,
+               simulation.lowered.graph.task_count() / timing->engine_seconds * 1e-6);
+  return simulation.report.memory && !simulation.report.memory->fits() ? 1 : 0;
+}
+
+}  // namespace stepsim::app

@@ -1,0 +1,98 @@
+// Given times in place of kernels, and what is computed again in backward.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/config/model_read.h"
+#include "sim/config/resolve.h"
+
+namespace stepsim {
+namespace {
+
+using nlohmann::json;
+
+constexpr double longest_seconds = 1e6;
+
+/// A number for every virtual stage, or one per pipeline rank, or one per virtual stage.
+std::vector<double> times(const Reader& costs, const std::string& key, const Parallelism& p) {
+  const auto virtual_stages = static_cast<size_t>(p.pp) * static_cast<size_t>(p.chunks());
+  const json* value = costs.find(key);
+  if (value == nullptr) return {};
+  if (!value->is_array())
+    return std::vector<double>(virtual_stages, costs.number(key, 0, 0, longest_seconds));
+  const size_t n = value->size();
+  if (n != virtual_stages && n != static_cast<size_t>(p.pp))
+    costs.fail(key, "must hold PP = " + std::to_string(p.pp) +
+                        (p.chunks() > 1 ? " or PP x VP = " + std::to_string(virtual_stages) : "") +
+                        " times; got " + std::to_string(n));
+  std::vector<double> list;
+  for (size_t stage = 0; stage < virtual_stages; ++stage) {
+    const json& entry = (*value)[stage % n];  // virtual stage = chunk * PP + rank
+    if (!entry.is_number() || !(entry.get<double>() >= 0) || entry.get<double>() > longest_seconds)
+      costs.fail(key, "must hold times from 0 to 1e6 seconds; entry " + std::to_string(stage % n) +
+                          " is " + printable(entry.dump(), 40));
+    list.push_back(entry.get<double>());
+  }
+  return list;
+}
+
+}  // namespace
+
+void resolve_costs(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& costs = sections.costs;
+  if (!costs.present()) return;
+  GivenCosts given;
+  const Parallelism& p = scenario.parallel;
+  if (!costs.has("forward_seconds"))
+    costs.fail("forward_seconds", "is missing; expected a time in seconds, or one for each stage");
+  given.forward_seconds = times(costs, "forward_seconds", p);
+  given.backward_seconds = times(costs, "backward_seconds", p);
+  const std::vector<double> input = times(costs, "backward_input_seconds", p),
+                            weight = times(costs, "backward_weight_seconds", p);
+  const bool halves = !input.empty() || !weight.empty();
+  if (halves && !given.backward_seconds.empty())
+    costs.fail("backward_seconds",
+               "cannot be combined with backward_input_seconds and backward_weight_seconds");
+  if (halves && (input.empty() || weight.empty()))
+    costs.fail(input.empty() ? "backward_input_seconds" : "backward_weight_seconds",
+               "is missing; the two halves of a backward go together");
+  if (!halves && given.backward_seconds.empty())
+    costs.fail("backward_seconds", "is missing; expected a time in seconds, or one for each stage");
+  if (halves) {
+    given.backward_seconds = input;
+    for (size_t i = 0; i < weight.size(); ++i) given.backward_seconds[i] += weight[i];
+  }
+  given.p2p_seconds = costs.number("p2p_seconds", 0, 0, longest_seconds);
+  scenario.costs = std::move(given);
+}
+
+void resolve_recompute(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& model = sections.model;
+  static const std::vector<std::string> granularities{"full", "selective"},
+      methods{"uniform", "block"};
+  const std::string granularity = model.choice("recompute_granularity", "", granularities);
+  const std::string method = model.choice("recompute_method", "", methods);
+  const auto layers = model.optional_int("recompute_num_layers", layers_range);
+  if (granularity == "full") {
+    if (method.empty())
+      model.fail("recompute_method", "is missing; full recompute needs uniform or block");
+    if (!layers)
+      model.fail("recompute_num_layers", "is missing; full recompute needs a number of layers");
+    scenario.recompute = method == "uniform" ? Recompute::full_uniform : Recompute::full_block;
+    scenario.recompute_layers = static_cast<int>(*layers);
+  } else if (granularity == "selective") {
+    if (layers)
+      model.fail("recompute_num_layers",
+                 "must be null with selective recompute; got " + std::to_string(*layers));
+    const bool named = model.has("recompute_modules");
+    for (const std::string& module : model.strings("recompute_modules"))
+      if (module != "core_attn")
+        model.fail("recompute_modules", "'" + printable(module) +
+                                            "' is not simulated in this release; valid: core_attn");
+    if (!named || !model.strings("recompute_modules").empty())
+      scenario.recompute = Recompute::core_attention;
+  }
+  scenario.effective["model.recompute_granularity"] =
+      granularity.empty() ? "null" : json_text(granularity);
+}
+
+}  // namespace stepsim

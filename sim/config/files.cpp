@@ -1,0 +1,147 @@
+#include "sim/config/files.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "sim/base/table.h"
+#include "sim/config/reader.h"
+
+namespace stepsim {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_path(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".json") || name == "." ||
+         name == "..";
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code code;
+  return fs::exists(path, code);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code code;
+  return fs::is_directory(path, code);
+}
+
+std::vector<std::string> stems(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code))
+    if (it->path().extension() == ".json") names.push_back(it->path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Located as_path(const std::string& name, const fs::path& beside) {
+  fs::path path = name;
+  if (!is_there(path) && path.is_relative() && !beside.empty() && is_there(beside / path))
+    path = beside / path;
+  if (!is_there(path)) return {{}, {}, "no such file: '" + printable(name) + "'"};
+  return {path, {}, {}};
+}
+
+Located as_name(const std::string& what, const std::string& name,
+                std::span<const fs::path> folders) {
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders) {
+    if (is_there(folder / (name + ".json"))) return {folder / (name + ".json"), {}, {}};
+    const std::vector<std::string> more = stems(folder);
+    names.insert(names.end(), more.begin(), more.end());
+  }
+  return {{}, {}, "unknown " + what + " '" + printable(name) + "'" + suggestion(name, names)};
+}
+
+/// Name and first sentence of every JSON file of a folder; files that do not read are listed by
+/// name alone.
+std::vector<CatalogueRow> catalogue(const fs::path& folder,
+                                    std::span<const std::string> description_keys) {
+  std::vector<CatalogueRow> rows;
+  for (const std::string& name : stems(folder)) {
+    CatalogueRow row{name, {}};
+    try {
+      const Document document = load_document(folder / (name + ".json"));
+      const Reader top(document, "");
+      for (const std::string& key : description_keys)
+        if (row.description.empty()) row.description = top.string(key, "");
+    } catch (const Error&) {
+      row.description = "(does not read)";
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+DataPaths find_data() {
+  if (const char* set = std::getenv("STEPSIM_DATA"); set != nullptr && *set != '\0') {
+    if (!is_folder(set))
+      throw Error("STEPSIM_DATA", "", "is not a directory: '" + printable(set) + "'");
+    return {.root = set, .more_models = {}, .more_systems = {}};
+  }
+  if (is_folder("models") && is_folder("hardware"))
+    return {.root = ".", .more_models = {}, .more_systems = {}};
+  return {.root = STEPSIM_SOURCE_DIR, .more_models = {}, .more_systems = {}};
+}
+
+Located locate_model(const std::string& name, const DataPaths& data, const fs::path& beside) {
+  if (is_path(name) || name.empty()) {
+    Located found = as_path(name, beside);
+    // A Hugging Face checkout is a directory that holds config.json.
+    if (found.problem.empty() && is_folder(found.file)) {
+      found.file /= "config.json";
+      if (!is_there(found.file))
+        found.problem = "the directory '" + printable(name) + "' holds no config.json";
+    }
+    return found;
+  }
+  std::vector<fs::path> folders{data.root / "models"};
+  folders.insert(folders.end(), data.more_models.begin(), data.more_models.end());
+  return as_name("model", name, folders);
+}
+
+Located locate_system(const std::string& name, const DataPaths& data, const fs::path& beside) {
+  if (is_path(name) || name.empty()) return as_path(name, beside);
+  std::vector<fs::path> folders{data.root / "hardware"};
+  for (const fs::path& more : data.more_systems) {
+    // One file may hold many systems, by name.
+    if (is_folder(more))
+      folders.push_back(more);
+    else if (const Document many = load_document(more);
+             many.root->is_object() && many.root->contains(name))
+      if (!is_there(folders.front() / (name + ".json")))
+        return {more, "/" + escape_pointer(name), {}};
+  }
+  return as_name("system", name, folders);
+}
+
+Located locate_gpu(const std::string& name, const DataPaths& data, const fs::path& beside) {
+  if (is_path(name) || name.empty()) return as_path(name, beside);
+  std::vector<fs::path> folders{data.root / "hardware" / "gpus"};
+  for (const fs::path& more : data.more_systems)
+    folders.push_back((is_folder(more) ? more : more.parent_path()) / "gpus");
+  if (!beside.empty()) folders.push_back(beside / "gpus");
+  return as_name("GPU", name, folders);
+}
+
+std::vector<CatalogueRow> list_models(const DataPaths& data) {
+  static const std::vector<std::string> keys{"description", "source"};
+  return catalogue(data.root / "models", keys);
+}
+
+std::vector<CatalogueRow> list_clusters(const DataPaths& data) {
+  static const std::vector<std::string> keys{"description", "notes"};
+  return catalogue(data.root / "hardware", keys);
+}
+
+std::vector<CatalogueRow> list_scenarios(const DataPaths& data) {
+  static const std::vector<std::string> keys{"description", "name", "source"};
+  return catalogue(data.root / "scenarios", keys);
+}
+
+}  // namespace stepsim

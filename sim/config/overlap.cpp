@@ -1,0 +1,260 @@
+// CommOverlapConfig as Megatron-Bridge applies it (src/megatron/bridge/training/comm_overlap.py):
+// defaults by layout, then the user's values, then written over model and ddp, False included.
+// Without the section nothing of this runs and Megatron-Core's defaults hold
+// (model_parallel_config.py, distributed_data_parallel_config.py).
+#include "sim/config/overlap.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/table.h"
+#include "sim/config/resolve.h"
+
+namespace stepsim {
+namespace {
+
+using Kind = Finding::Kind;
+
+/// One switch: the user's comm_overlap value wins over Bridge's default, and the result over what
+/// `target` says.
+bool written(Scenario& scenario, const ScenarioSections& sections, const Reader& target,
+             const std::string& key, bool bridge_default, bool core_default) {
+  const std::optional<bool> own = target.optional_bool(key);
+  if (!sections.comm_overlap.present()) return own.value_or(core_default);
+  const bool value = sections.comm_overlap.optional_bool(key).value_or(bridge_default);
+  if (own && *own != value)
+    add_finding(scenario, target, key, "comm-overlap-overwrites", Kind::silent, json_text(*own),
+                json_text(value),
+                "the comm_overlap section writes this switch over the one here, its automatic "
+                "value included; set comm_overlap." +
+                    key);
+  return value;
+}
+
+void resolve_tp(const ScenarioSections& sections, Scenario& scenario) {
+  Overlap& overlap = scenario.overlap;
+  const Reader& model = sections.model;
+  const Reader& asked = sections.comm_overlap.present() ? sections.comm_overlap : model;
+  overlap.tp_comm_overlap = written(scenario, sections, model, "tp_comm_overlap", false, false);
+  const int tp = scenario.parallel.tp;
+  // Bridge's gates, in its order; none of them is an error there.
+  if (overlap.tp_comm_overlap && tp < 2) {
+    overlap.tp_comm_overlap = false;
+    add_finding(
+        scenario, asked, "tp_comm_overlap", "tp-overlap-needs-tp", Kind::silent, "true", "false",
+        "there is no tensor-parallel communication to overlap: tensor_model_parallel_size is 1");
+  }
+  if (overlap.tp_comm_overlap && !scenario.parallel.sequence_parallel) {
+    overlap.tp_comm_overlap = false;
+    add_finding(scenario, asked, "tp_comm_overlap", "tp-overlap-needs-sequence-parallel",
+                Kind::silent, "true", "false",
+                "userbuffers overlap all-gathers and reduce-scatters, which only sequence "
+                "parallelism makes: model.sequence_parallel is false");
+  }
+  scenario.effective["model.tp_comm_overlap"] = json_text(overlap.tp_comm_overlap);
+
+  TpOverlaps methods = built_in_overlaps(tp);
+  const nlohmann::json* cfg = asked.find("tp_comm_overlap_cfg");
+  if (cfg != nullptr && cfg->is_string()) {
+    const std::string preset = asked.string("tp_comm_overlap_cfg", "");
+    const std::vector<std::string> names = preset_names();
+    if (!apply_preset(preset, tp, methods)) {
+      if (preset.ends_with("_lora"))
+        asked.fail("tp_comm_overlap_cfg",
+                   "preset '" + printable(preset) +
+                       "' is for LoRA, which is not simulated in this release");
+      asked.fail("tp_comm_overlap_cfg",
+                 "unknown preset '" + printable(preset) + "'" + suggestion(preset, names));
+    }
+  } else if (cfg != nullptr) {
+    read_tp_overlaps(asked.child("tp_comm_overlap_cfg"), tp, methods);
+  } else if (overlap.tp_comm_overlap) {
+    add_finding(scenario, asked, "tp_comm_overlap_cfg", "tp-overlap-built-in-methods", Kind::advice,
+                "null", "\"Transformer Engine built-ins\"",
+                "no userbuffers configuration is named, so Transformer Engine's built-in methods "
+                "run; a preset tuned for the GPU and hidden size is usually faster");
+  }
+  const auto off = [&](const std::string& key, bool when, std::initializer_list<TpGemm> gemms) {
+    if (model.optional_bool(key).value_or(!when) != when) return;
+    for (const TpGemm gemm : gemms) methods[static_cast<size_t>(gemm)] = {};
+  };
+  using enum TpGemm;
+  off("tp_comm_overlap_ag", false, {qkv_fprop, fc1_fprop, proj_dgrad, fc2_dgrad});
+  off("tp_comm_overlap_rs", false, {proj_fprop, fc2_fprop});
+  off("tp_comm_bulk_dgrad", false, {qkv_dgrad, fc1_dgrad});
+  off("tp_comm_bulk_wgrad", false, {qkv_wgrad, fc1_wgrad});
+  off("tp_comm_overlap_disable_qkv", true, {qkv_fprop, qkv_dgrad, qkv_wgrad});
+  off("tp_comm_overlap_disable_fc1", true, {fc1_fprop, fc1_dgrad, fc1_wgrad});
+  if (!overlap.tp_comm_overlap) return;
+  overlap.tp = methods;
+  for (const TpGemmRow& row : tp_gemm_rows)
+    scenario.effective["model.tp_comm_overlap_cfg." + std::string(row.name)] =
+        json_text(std::string(name(methods[static_cast<size_t>(row.gemm)].method)));
+}
+
+void resolve_p2p(const ScenarioSections& sections, Scenario& scenario) {
+  const Parallelism& p = scenario.parallel;
+  Overlap& overlap = scenario.overlap;
+  const Reader& model = sections.model;
+  const bool interleaved = p.pp > 1 && p.vp.value_or(0) > 1;
+  overlap.overlap_p2p = written(scenario, sections, model, "overlap_p2p_comm", interleaved, false);
+  overlap.batch_p2p =
+      written(scenario, sections, model, "batch_p2p_comm", p.pp > 1 && !interleaved, true);
+  overlap.p2p_warmup_flush = model.boolean("overlap_p2p_comm_warmup_flush", false);
+  overlap.deallocate_pipeline_outputs = model.boolean("deallocate_pipeline_outputs", true);
+  const Reader& asked =
+      sections.comm_overlap.has("overlap_p2p_comm") ? sections.comm_overlap : model;
+  if (overlap.overlap_p2p && p.pp > 1 && !p.vp)
+    asked.fail(
+        "overlap_p2p_comm",
+        "needs virtual_pipeline_model_parallel_size: the non-interleaved schedule does not overlap "
+        "p2p communication (Megatron-Core raises)");
+  if (overlap.overlap_p2p && overlap.batch_p2p && p.pp > 1)
+    asked.fail("overlap_p2p_comm",
+               "cannot be combined with batch_p2p_comm (Megatron-Core raises); got both true" +
+                   std::string(p.vp == 1 ? ": VP = 1 makes batched p2p the default" : ""));
+  if (overlap.p2p_warmup_flush && (!overlap.overlap_p2p || overlap.batch_p2p))
+    model.fail("overlap_p2p_comm_warmup_flush",
+               "needs overlap_p2p_comm true and batch_p2p_comm false");
+  if (overlap.overlap_p2p && p.pp == 1) {
+    overlap.overlap_p2p = false;
+    add_finding(scenario, asked, "overlap_p2p_comm", "p2p-overlap-needs-pipeline", Kind::silent,
+                "true", "false",
+                "there is no pipeline communication: pipeline_model_parallel_size is 1");
+  }
+  scenario.effective["model.overlap_p2p_comm"] = json_text(overlap.overlap_p2p);
+  scenario.effective["model.batch_p2p_comm"] = json_text(overlap.batch_p2p);
+}
+
+void resolve_bucket(const ScenarioSections& sections, Scenario& scenario, bool bridge_applies) {
+  const Parallelism& p = scenario.parallel;
+  constexpr Range elements{1, INT64_MAX};
+  const auto own = sections.ddp.optional_int("bucket_size", elements);
+  const auto user = sections.comm_overlap.optional_int("bucket_size", elements);
+  std::optional<int64_t> size = own;
+  constexpr int64_t bridge_bucket = int64_t{128} << 20;
+  if (bridge_applies) size = user ? user : p.dp > 1 ? std::optional(bridge_bucket) : std::nullopt;
+  if (user || own) {
+    const Reader& asked = user ? sections.comm_overlap : sections.ddp;
+    const int64_t asked_size = user.value_or(own.value_or(0));
+    const int bytes = scenario.precision.grad_reduce_in_fp32 ? 4 : 2;
+    add_finding(scenario, asked, "bucket_size", "bucket-size-counts-elements", Kind::unit,
+                json_text(asked_size), json_text(size),
+                "bucket_size counts parameters, not bytes: " + std::to_string(asked_size) +
+                    " elements are " +
+                    std::to_string(static_cast<double>(asked_size) * bytes / (1 << 20)) +
+                    " MiB of " + std::to_string(bytes) + "-byte gradients");
+  }
+  // Megatron-Core ddp.py: no overlap, no buckets; overlap without a size, max(40e6, 1e6 * ranks).
+  if (!scenario.overlap.overlap_grad_reduce)
+    size.reset();
+  else if (!size)
+    size = std::max<int64_t>(40'000'000, 1'000'000 * int64_t{p.dp} * p.cp);
+  scenario.data_parallel.bucket_size = size;
+  scenario.effective["ddp.bucket_size"] = json_text(size);
+}
+
+void resolve_dp(const ScenarioSections& sections, Scenario& scenario) {
+  const Parallelism& p = scenario.parallel;
+  Overlap& overlap = scenario.overlap;
+  DataParallel& data_parallel = scenario.data_parallel;
+  const Reader& ddp = sections.ddp;
+  const Reader& user = sections.comm_overlap;
+  const bool ddp_sharded = ddp.boolean("use_distributed_optimizer", false);
+  const bool late = !ddp_sharded && sections.optimizer.boolean("use_distributed_optimizer", false);
+  data_parallel.distributed_optimizer = ddp_sharded || late;
+  data_parallel.average_in_collective = ddp.boolean("average_in_collective", false);
+  if (late)
+    add_finding(
+        scenario, sections.optimizer, "use_distributed_optimizer",
+        "distributed-optimizer-synced-late", Kind::silent, "true", "true",
+        "the optimizer's switch reaches ddp only when the configuration is validated, after the "
+        "overlap defaults: they are not applied; set ddp.use_distributed_optimizer");
+  // The data-parallel part of the section only runs if ddp already shards the optimizer.
+  const bool applies = user.present() && ddp_sharded;
+  const bool automatic = p.dp > 1;
+  const auto flag = [&](const std::string& key, bool bridge_default) {
+    if (applies) return written(scenario, sections, ddp, key, bridge_default, false);
+    const bool value = ddp.boolean(key, false);
+    if (const auto asked = user.optional_bool(key); asked && *asked != value)
+      add_finding(scenario, user, key, "overlap-needs-distributed-optimizer", Kind::silent,
+                  json_text(*asked), json_text(value),
+                  "the data-parallel part of comm_overlap runs only when "
+                  "ddp.use_distributed_optimizer is true");
+    return value;
+  };
+  overlap.overlap_grad_reduce = flag("overlap_grad_reduce", automatic);
+  overlap.overlap_param_gather = flag("overlap_param_gather", automatic);
+  overlap.align_param_gather =
+      flag("align_param_gather", p.dp > 1 && p.pp > 1 && p.vp.value_or(0) > 1);
+  overlap.param_gather_with_optimizer_step =
+      flag("overlap_param_gather_with_optimizer_step", false);
+  overlap.align_grad_reduce = ddp.boolean("align_grad_reduce", true);
+  if (applies && p.dp == 1 && p.cp > 1 && !overlap.overlap_grad_reduce &&
+      !user.has("overlap_grad_reduce"))
+    add_finding(scenario, user, "overlap_grad_reduce", "dp-overlap-ignores-cp", Kind::silent,
+                "null", "false",
+                "Bridge counts data-parallel ranks without context parallelism: DP is 1, so "
+                "nothing is overlapped although gradients are reduced over DP x CP = " +
+                    std::to_string(p.cp) + " ranks");
+  if (overlap.overlap_param_gather && !data_parallel.distributed_optimizer) {
+    overlap.overlap_param_gather = overlap.align_param_gather =
+        overlap.param_gather_with_optimizer_step = false;
+    add_finding(scenario, ddp, "overlap_param_gather", "param-gather-needs-distributed-optimizer",
+                Kind::silent, "true", "false",
+                "parameters are gathered only when the optimizer is sharded: "
+                "use_distributed_optimizer is false");
+  }
+  resolve_bucket(sections, scenario, applies);
+  scenario.effective["ddp.use_distributed_optimizer"] =
+      json_text(data_parallel.distributed_optimizer);
+  scenario.effective["ddp.average_in_collective"] = json_text(data_parallel.average_in_collective);
+  scenario.effective["ddp.overlap_grad_reduce"] = json_text(overlap.overlap_grad_reduce);
+  scenario.effective["ddp.overlap_param_gather"] = json_text(overlap.overlap_param_gather);
+  scenario.effective["ddp.align_param_gather"] = json_text(overlap.align_param_gather);
+  scenario.effective["ddp.overlap_param_gather_with_optimizer_step"] =
+      json_text(overlap.param_gather_with_optimizer_step);
+}
+
+void resolve_embedding_wgrad(const ScenarioSections& sections, Scenario& scenario) {
+  Overlap& overlap = scenario.overlap;
+  const Reader& model = sections.model;
+  const Reader& asked = sections.comm_overlap.present() ? sections.comm_overlap : model;
+  overlap.defer_embedding_wgrad =
+      written(scenario, sections, model, "defer_embedding_wgrad_compute", false, false);
+  constexpr Range limit{-1, INT32_MAX};
+  const int own =
+      model.integer("wgrad_deferral_limit", sections.comm_overlap.present() ? -1 : 0, limit);
+  overlap.wgrad_deferral_limit =
+      sections.comm_overlap.present()
+          ? sections.comm_overlap.integer("wgrad_deferral_limit", -1, limit)
+          : own;
+  scenario.effective["model.defer_embedding_wgrad_compute"] =
+      json_text(overlap.defer_embedding_wgrad);
+  scenario.effective["model.wgrad_deferral_limit"] =
+      json_text(int64_t{overlap.wgrad_deferral_limit});
+  if (!overlap.defer_embedding_wgrad) return;
+  if (scenario.parallel.pp == 1)
+    asked.fail("defer_embedding_wgrad_compute",
+               "needs pipeline_model_parallel_size > 1 (Megatron-Core raises)");
+  if (!scenario.gradient_accumulation_fusion)
+    asked.fail("defer_embedding_wgrad_compute",
+               "needs model.gradient_accumulation_fusion (Megatron-Core raises)");
+  if (overlap.wgrad_deferral_limit < 0)
+    asked.fail(
+        "wgrad_deferral_limit",
+        "must be 0 (all microbatches) or more when defer_embedding_wgrad_compute is set; got " +
+            std::to_string(overlap.wgrad_deferral_limit) +
+            " (Bridge's default, which Megatron-Core refuses)");
+}
+
+}  // namespace
+
+void resolve_overlap(const ScenarioSections& sections, Scenario& scenario) {
+  resolve_tp(sections, scenario);
+  resolve_p2p(sections, scenario);
+  resolve_dp(sections, scenario);
+  resolve_embedding_wgrad(sections, scenario);
+}
+
+}  // namespace stepsim

@@ -1,0 +1,68 @@
+// The userbuffers presets of Megatron-Bridge training/comm_overlap.py, as data.
+#include "sim/config/overlap.h"
+
+namespace stepsim {
+namespace {
+
+/// proj and fc2 forward: pipelined with `num_sm`, or a ring when 0.
+constexpr int ring = 0;
+/// In all rows qkv_fprop, fc1_fprop, proj_dgrad, fc2_dgrad are rings with one SM and the four bulk
+/// GEMMs set no SM margin.
+struct PresetRow {
+  std::string_view name;
+  int qkv_dgrad, qkv_wgrad, fc1_dgrad, fc1_wgrad;  ///< SMs of the bulk collectives
+  int proj_fprop, fc2_fprop;
+};
+constexpr std::array<PresetRow, 17> preset_rows{{
+    {"userbuffers_bf16_h100_h8192_tp4_mbs1_seqlen8192", 4, 24, 2, 4, 24, 16},
+    {"userbuffers_fp8_h100_h8192_tp4_mbs1_seqlen8192", 4, 24, 2, 4, ring, ring},
+    {"userbuffers_bf16_b200_h8192_tp2_mbs1_seqlen8192", 16, 24, 2, 4, 32, 16},
+    {"userbuffers_fp8_b200_h8192_tp2_mbs1_seqlen8192", 4, 24, 2, 4, ring, ring},
+    {"userbuffers_bf16_h100_h16384_tp8_cp2_mbs1_seqlen8192", 2, 24, 2, 2, 24, 8},
+    {"userbuffers_fp8_h100_h16384_tp8_cp2_mbs1_seqlen8192", 2, 24, 2, 2, ring, ring},
+    {"userbuffers_bf16_b200_h16384_tp4_cp2_mbs1_seqlen8192", 8, 24, 2, 2, 32, 8},
+    {"userbuffers_fp8_b200_h16384_tp4_cp2_mbs1_seqlen8192", 8, 32, 2, 8, ring, ring},
+    {"userbuffers_bf16_h100_h6144_tp2_mbs2_seqlen2048", 8, 16, 4, 16, 16, 24},
+    {"userbuffers_fp8_h100_h6144_tp2_mbs2_seqlen2048", 8, 16, 4, 16, 16, 24},
+    {"userbuffers_bf16_h100_h12288_tp4_mbs1_seqlen2048", 4, 4, 2, 4, 24, ring},
+    {"userbuffers_fp8_h100_h12288_tp4_mbs1_seqlen2048", 4, 4, 2, 4, ring, ring},
+    {"userbuffers_bf16_b200_h12288_tp4_mbs1_seqlen2048", 4, 16, 2, 8, ring, ring},
+    {"userbuffers_fp8_b200_h12288_tp4_mbs1_seqlen2048", 4, 16, 2, 8, ring, ring},
+    {"userbuffers_bf16_b200_h6144_tp2_mbs1_seqlen4096", 8, 32, 2, 8, ring, ring},
+    {"userbuffers_bf16_b200_h18432_tp8_mbs1_seqlen4096", 8, 32, 2, 8, ring, 24},
+    {"userbuffers_fp8_b200_h18432_tp8_mbs1_seqlen4096", 8, 32, 2, 8, ring, ring},
+}};
+
+}  // namespace
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const PresetRow& row : preset_rows) names.emplace_back(row.name);
+  return names;
+}
+
+bool apply_preset(std::string_view preset, int tp, TpOverlaps& overlaps) {
+  for (const PresetRow& row : preset_rows) {
+    if (row.name != preset) continue;
+    const auto at = [&](TpGemm gemm) -> TpOverlap& { return overlaps[static_cast<size_t>(gemm)]; };
+    const TpOverlap exchange{TpMethod::ring_exchange, 1, tp, false, false};
+    for (const TpGemm gemm :
+         {TpGemm::qkv_fprop, TpGemm::fc1_fprop, TpGemm::proj_dgrad, TpGemm::fc2_dgrad})
+      at(gemm) = exchange;
+    const auto bulk = [](int num_sm) { return TpOverlap{TpMethod::bulk, num_sm, 1, false, false}; };
+    at(TpGemm::qkv_dgrad) = bulk(row.qkv_dgrad);
+    at(TpGemm::qkv_wgrad) = bulk(row.qkv_wgrad);
+    at(TpGemm::fc1_dgrad) = bulk(row.fc1_dgrad);
+    at(TpGemm::fc1_wgrad) = bulk(row.fc1_wgrad);
+    const auto forward = [&](int num_sm) {
+      return num_sm == ring ? TpOverlap{TpMethod::ring_exchange, 1, tp, false, true}
+                            : TpOverlap{TpMethod::pipeline, num_sm, 4, false, true};
+    };
+    at(TpGemm::proj_fprop) = forward(row.proj_fprop);
+    at(TpGemm::fc2_fprop) = forward(row.fc2_fprop);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,116 @@
+// Megatron-Bridge's mixed-precision recipes (src/megatron/bridge/training/mixed_precision.py): a
+// name stands for a set of fields, and setup() writes them over the same fields of model, optimizer
+// and ddp.
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/table.h"
+#include "sim/config/resolve.h"
+
+namespace stepsim {
+namespace {
+
+struct RecipeRow {
+  std::string_view name;
+  Dtype dtype;
+  Fp8Recipe fp8;
+  bool fp8_param_gather;
+  int first_layers, last_layers;
+  bool grad_reduce_in_fp32;
+  std::string_view refused;  ///< why this release does not simulate it; "" = it does
+};
+constexpr std::string_view later =
+    "is not simulated in this release (bf16, fp16 and per-tensor fp8 are)";
+constexpr std::array<RecipeRow, 9> recipe_rows{{
+    {"bf16_mixed", Dtype::bf16, Fp8Recipe::none, false, 0, 0, true, ""},
+    {"fp16_mixed", Dtype::fp16, Fp8Recipe::none, false, 0, 0, false, ""},
+    {"bf16_with_fp8_delayed_scaling_mixed", Dtype::bf16, Fp8Recipe::delayed, true, 0, 0, true, ""},
+    {"fp16_with_fp8_delayed_scaling_mixed", Dtype::fp16, Fp8Recipe::delayed, true, 0, 0, false, ""},
+    {"bf16_with_fp8_current_scaling_mixed", Dtype::bf16, Fp8Recipe::current, true, 1, 1, true, ""},
+    {"fp16_with_fp8_current_scaling_mixed", Dtype::fp16, Fp8Recipe::current, true, 1, 1, false, ""},
+    {"bf16_with_mxfp8_mixed", Dtype::bf16, Fp8Recipe::none, true, 0, 0, true, later},
+    {"bf16_with_fp8_subchannel_scaling_mixed", Dtype::bf16, Fp8Recipe::none, false, 0, 0, true,
+     later},
+    {"bf16_with_nvfp4_mixed", Dtype::bf16, Fp8Recipe::none, false, 0, 0, true, later},
+}};
+
+const RecipeRow& recipe_named(const ScenarioSections& sections, const std::string& name) {
+  const auto fail = [&](const std::string& message) {
+    sections.recipe_is_text ? sections.top.fail("mixed_precision", message)
+                            : sections.mixed_precision.fail("recipe", message);
+  };
+  std::vector<std::string> names;
+  for (const RecipeRow& row : recipe_rows) {
+    if (row.name == name) {
+      if (!row.refused.empty()) fail("'" + name + "' " + std::string(row.refused));
+      return row;
+    }
+    names.emplace_back(row.name);
+  }
+  fail("unknown recipe '" + printable(name) + "'" + suggestion(name, names));
+  return recipe_rows.front();
+}
+
+void fp8_fields(const Reader& mixed, Precision& precision) {
+  if (const nlohmann::json* fp8 = mixed.find("fp8"); fp8 != nullptr) {
+    static const std::vector<std::string> formats{"hybrid", "e4m3"};
+    mixed.choice("fp8", "", formats);
+    if (precision.fp8 == Fp8Recipe::none)
+      precision.fp8 = Fp8Recipe::delayed;  // MCore's default recipe
+  }
+  if (!mixed.has("fp8_recipe")) return;
+  const std::string recipe = mixed.string("fp8_recipe", "");
+  if (recipe == "mxfp8" || recipe == "blockwise" || recipe == "custom")
+    mixed.fail("fp8_recipe", "'" + recipe + "' " + std::string(later));
+  static const std::vector<std::string> recipes{"delayed", "tensorwise"};
+  mixed.choice("fp8_recipe", "", recipes);
+  // The recipe alone switches nothing on: fp8 does (transformer_config.py).
+  if (precision.fp8 != Fp8Recipe::none)
+    precision.fp8 = recipe == "delayed" ? Fp8Recipe::delayed : Fp8Recipe::current;
+}
+
+}  // namespace
+
+void resolve_precision(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& mixed = sections.mixed_precision;
+  Precision& precision = scenario.precision;
+  precision.recipe = mixed.string("recipe", "bf16_mixed");
+  const RecipeRow& row = recipe_named(sections, precision.recipe);
+  precision.parameters = row.dtype;
+  precision.fp8 = row.fp8;
+  fp8_fields(mixed, precision);
+  for (const char* key : {"fp4", "fp4_recipe"})
+    if (mixed.has(key)) mixed.fail(key, "4-bit training " + std::string(later));
+  // Bridge reads both spellings, the older one last.
+  precision.fp8_param_gather =
+      precision.fp8 != Fp8Recipe::none &&
+      mixed.boolean("fp8_param_gather", mixed.boolean("fp8_param", row.fp8_param_gather));
+  const bool ends = mixed.boolean("first_last_layers_bf16", row.first_layers + row.last_layers > 0);
+  if (ends && precision.fp8 == Fp8Recipe::delayed)
+    mixed.fail("first_last_layers_bf16",
+               "cannot be combined with delayed scaling (Megatron-Core refuses it)");
+  const int first = mixed.integer("num_layers_at_start_in_bf16", 1, any_count),
+            last = mixed.integer("num_layers_at_end_in_bf16", 1, any_count);
+  if (ends && precision.fp8 != Fp8Recipe::none) {
+    precision.bf16_first_layers = first;
+    precision.bf16_last_layers = last;
+  }
+  const Reader& ddp = sections.ddp;
+  const std::optional<bool> asked = ddp.optional_bool("grad_reduce_in_fp32");
+  if (mixed.present()) {
+    precision.grad_reduce_in_fp32 = mixed.boolean("grad_reduce_in_fp32", row.grad_reduce_in_fp32);
+    if (asked && *asked != precision.grad_reduce_in_fp32)
+      add_finding(scenario, ddp, "grad_reduce_in_fp32", "mixed-precision-overwrites-ddp",
+                  Finding::Kind::silent, json_text(*asked),
+                  json_text(precision.grad_reduce_in_fp32),
+                  "mixed_precision.setup writes its own grad_reduce_in_fp32 over ddp's; set "
+                  "mixed_precision.grad_reduce_in_fp32");
+  } else {
+    precision.grad_reduce_in_fp32 = asked.value_or(row.grad_reduce_in_fp32);
+  }
+  scenario.effective["mixed_precision"] = json_text(precision.recipe);
+  scenario.effective["ddp.grad_reduce_in_fp32"] = json_text(precision.grad_reduce_in_fp32);
+  scenario.effective["ddp.fp8_param_gather"] = json_text(precision.fp8_param_gather);
+}
+
+}  // namespace stepsim

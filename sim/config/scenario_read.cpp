@@ -1,0 +1,251 @@
+// One scenario from start to end: merge, spell-check, then the passes of resolve.h in Bridge's
+// order.
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/table.h"
+#include "sim/config/bridge_keys.h"
+#include "sim/config/cluster_read.h"
+#include "sim/config/model_read.h"
+#include "sim/config/resolve.h"
+#include "sim/config/scenario_load.h"
+
+namespace stepsim {
+namespace {
+
+using nlohmann::json;
+
+/// mixed_precision may be a recipe's name; from here on it is an object.
+bool open_recipe(Document& document) {
+  const auto found = document.root->find("mixed_precision");
+  if (found == document.root->end() || !found->is_string()) return false;
+  *found = json{{"recipe", *found}};
+  return true;
+}
+
+void check_keys(const ScenarioSections& sections) {
+  check_spelling(sections.top, *section_row(""));
+  for (const Reader* section :
+       {&sections.cluster, &sections.software, &sections.pipeline, &sections.costs, &sections.model,
+        &sections.ddp, &sections.comm_overlap, &sections.mixed_precision, &sections.dataset,
+        &sections.train, &sections.optimizer})
+    check_spelling(*section, *section_row(section->pointer().substr(1)));
+}
+
+void read_header(const Reader& top, Scenario& scenario) {
+  scenario.name = top.string("name", std::filesystem::path(scenario.file).stem().string());
+  scenario.description = top.string("description", "");
+  scenario.source = top.string("source", "");
+  const Reader measured = top.child("measured");
+  if (measured.has("step_time_seconds"))
+    scenario.measured_step_seconds = measured.required_number("step_time_seconds", 1e-9, 1e9);
+  for (const char* key : {"base", "notes", "unknown"}) top.use(key);
+}
+
+void read_software(const Reader& section, Scenario& scenario) {
+  Software& software = scenario.software;
+  software.release = section.string("release", "");
+  software.nccl = section.string("nccl", "");
+  software.transformer_engine = section.string("transformer_engine", "");
+  software.cudnn = section.string("cudnn", "");
+}
+
+void read_cluster_section(const ScenarioSections& sections, Scenario& scenario,
+                          const DataPaths& data) {
+  const Reader& section = sections.cluster;
+  if (!section.present()) {
+    if (sections.costs.present()) return;
+    sections.top.fail(
+        "cluster", "is missing; expected an object with system and nodes, or --cluster NAME:NODES");
+  }
+  const std::string name = section.required_string("system");
+  const std::filesystem::path beside = std::filesystem::path(section.file("system")).parent_path();
+  const Located found = locate_system(name, data, beside);
+  if (!found.problem.empty()) section.fail("system", found.problem);
+  const auto gpus = section.optional_int("gpus", gpus_range);
+  const auto nodes = section.optional_int("nodes", nodes_range);
+  if (!nodes && !gpus) section.fail("nodes", "is missing; expected an integer");
+  const Document document = load_document(found.file);
+  bool stack_found = true;
+  scenario.cluster = read_system(
+      Reader(document, found.pointer), found.pointer.empty() ? found.file.stem().string() : name,
+      scenario.software.release, data, found.file.parent_path(), stack_found);
+  const int64_t per_node = scenario.cluster.gpus_per_node;
+  const int64_t count = nodes.value_or((gpus.value_or(1) + per_node - 1) / per_node);
+  if (count * per_node > gpus_range.high)
+    section.fail("nodes", "gives " + std::to_string(count * per_node) + " GPUs; the limit is " +
+                              std::to_string(gpus_range.high));
+  if (gpus && *gpus > count * per_node)
+    section.fail("gpus", "must be at most nodes x GPUs per node = " + std::to_string(count) +
+                             " x " + std::to_string(per_node) + " = " +
+                             std::to_string(count * per_node) + "; got " + std::to_string(*gpus));
+  scale(scenario.cluster, count, gpus.value_or(0));
+  if (!stack_found)
+    add_finding(scenario, sections.software, "release", "stack-profile-stands-in",
+                Finding::Kind::advice, json_text(scenario.software.release),
+                json_text(scenario.cluster.stack.name),
+                "the system has no stack profile for this release; its first one stands in");
+}
+
+void read_model_section(const ScenarioSections& sections, Scenario& scenario,
+                        const DataPaths& data) {
+  const Reader& section = sections.model;
+  const bool named = section.has("hf_config");
+  const bool sizes = section.has("num_layers") || section.has("hidden_size");
+  if (!named && !sizes) {
+    if (sections.costs.present()) return;
+    section.fail("hf_config",
+                 "is missing; expected a model's name, a path to a config.json, or Bridge's sizes "
+                 "(num_layers, ...)");
+  }
+  if (named) {
+    const std::string name = section.required_string("hf_config");
+    const Located found =
+        locate_model(name, data, std::filesystem::path(section.file("hf_config")).parent_path());
+    if (!found.problem.empty()) section.fail("hf_config", found.problem);
+    const Document document = load_document(found.file);
+    const std::string stem = found.file.stem().string();
+    scenario.model =
+        read_architecture(Reader(document, ""),
+                          stem == "config" ? found.file.parent_path().filename().string() : stem);
+  }
+  override_architecture(scenario.model, section, !named);
+  // A learned table that nobody sized is as long as the sequence it is trained on.
+  if (scenario.model.position == PositionEmbedding::learned && scenario.model.max_positions == 0)
+    scenario.model.max_positions = scenario.batch.sequence;
+}
+
+void read_switches(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& model = sections.model;
+  scenario.gradient_accumulation_fusion = model.boolean("gradient_accumulation_fusion", true);
+  scenario.fused_rope = model.boolean("apply_rope_fusion", true);
+  // Bridge's GPT provider fuses the loss unless told otherwise.
+  const bool fused_loss = model.boolean("cross_entropy_loss_fusion", true);
+  static const std::vector<std::string> losses{"te", "native"};
+  static const std::vector<std::string> graphs{"none", "local", "transformer_engine",
+                                               "full_iteration"};
+  const std::string loss = model.choice("cross_entropy_fusion_impl", "native", losses);
+  scenario.cross_entropy = !fused_loss    ? CrossEntropy::unfused
+                           : loss == "te" ? CrossEntropy::te
+                                          : CrossEntropy::native;
+  const std::string graph = model.choice("cuda_graph_impl", "none", graphs);
+  const std::vector<std::string> scope = model.strings("cuda_graph_scope");
+  scenario.full_iteration_graph =
+      graph == "full_iteration" ||
+      (graph == "local" && std::find(scope.begin(), scope.end(), "full_iteration") != scope.end());
+  scenario.layer_graphs = graph != "none" && !scenario.full_iteration_graph;
+  scenario.effective["model.cuda_graph_impl"] = json_text(graph);
+  scenario.effective["model.gradient_accumulation_fusion"] =
+      json_text(scenario.gradient_accumulation_fusion);
+
+  const std::string queues = "CUDA_DEVICE_MAX_CONNECTIONS";
+  const json* value = sections.env_vars.find(queues);
+  if (value != nullptr && value->is_string()) {
+    const std::string text = value->get<std::string>();
+    if (text.empty() || text.size() > 2 ||
+        text.find_first_not_of("0123456789") != std::string::npos || text == "0" ||
+        std::stoi(text) > 32)
+      sections.env_vars.fail(queues,
+                             "must be an integer from 1 to 32; got '" + printable(text) + "'");
+    scenario.device_max_connections = std::stoi(text);
+  } else {
+    scenario.device_max_connections = sections.env_vars.integer(queues, 0, {1, 32});
+  }
+  if (scenario.device_max_connections > 0)
+    scenario.effective["env_vars." + queues] = json_text(int64_t{scenario.device_max_connections});
+}
+
+/// What Bridge knows and this program does not, once each, in the order of the sections.
+void list_not_modelled(const ScenarioSections& sections, Scenario& scenario) {
+  for (const std::string& key : sections.top.keys())
+    if (is_ignored_section(key)) scenario.not_modelled.push_back(key);
+  for (const Reader* section :
+       {&sections.model, &sections.ddp, &sections.comm_overlap, &sections.mixed_precision,
+        &sections.dataset, &sections.train, &sections.optimizer, &sections.env_vars})
+    for (const std::string& key : section->unused())
+      scenario.not_modelled.push_back(section->pointer().substr(1) + "." + printable(key));
+}
+
+void write_sizes(Scenario& scenario) {
+  const Parallelism& p = scenario.parallel;
+  const auto put = [&](const std::string& key, int64_t value) {
+    scenario.effective[key] = json_text(value);
+  };
+  put("model.tensor_model_parallel_size", p.tp);
+  put("model.pipeline_model_parallel_size", p.pp);
+  put("model.context_parallel_size", p.cp);
+  scenario.effective["model.virtual_pipeline_model_parallel_size"] =
+      json_text(std::optional<int64_t>(p.vp));
+  put("train.global_batch_size", scenario.batch.global);
+  put("train.micro_batch_size", scenario.batch.micro);
+  if (scenario.batch.sequence > 0) put("dataset.seq_length", scenario.batch.sequence);
+}
+
+Scenario read_document(Document document, std::span<const std::string> overrides,
+                       const std::string& cluster, const DataPaths& data) {
+  Scenario scenario;
+  scenario.file = document.file;
+  document = with_bases(std::move(document));
+  apply_cluster(document, cluster);
+  apply_overrides(document, overrides);
+  const bool recipe_is_text = open_recipe(document);
+  ScenarioSections sections(document);
+  sections.recipe_is_text = recipe_is_text;
+  check_keys(sections);
+  refuse_unsimulated(sections);
+  read_header(sections.top, scenario);
+  read_software(sections.software, scenario);
+  read_cluster_section(sections, scenario, data);
+  resolve_precision(sections, scenario);
+  resolve_sizes(sections, scenario, sections.costs.present());
+  read_model_section(sections, scenario, data);
+  resolve_schedule(sections, scenario);
+  resolve_costs(sections, scenario);
+  resolve_recompute(sections, scenario);
+  read_switches(sections, scenario);
+  if (!scenario.costs) check_model_fits_mesh(sections, scenario);
+  resolve_overlap(sections, scenario);
+  check_task_count(sections, scenario);
+  write_sizes(scenario);
+  list_not_modelled(sections, scenario);
+  scenario.resolved_json = document.root->dump(-1, ' ', true, json::error_handler_t::replace);
+  return scenario;
+}
+
+}  // namespace
+
+ScenarioSections::ScenarioSections(const Document& document)
+    : top(document, ""),
+      cluster(document, "/cluster"),
+      model(document, "/model"),
+      ddp(document, "/ddp"),
+      comm_overlap(document, "/comm_overlap"),
+      mixed_precision(document, "/mixed_precision"),
+      dataset(document, "/dataset"),
+      train(document, "/train"),
+      optimizer(document, "/optimizer"),
+      env_vars(document, "/env_vars"),
+      software(document, "/software"),
+      pipeline(document, "/pipeline"),
+      costs(document, "/costs") {}
+
+void add_finding(Scenario& scenario, const Reader& section, const std::string& key,
+                 const std::string& id, Finding::Kind kind, const std::string& requested,
+                 const std::string& effective, const std::string& reason) {
+  scenario.findings.push_back({id, kind, section.pointer().substr(1) + "." + key,
+                               section.pointer(key), requested, effective, reason});
+}
+
+Scenario read_scenario(const std::string& path, std::span<const std::string> overrides,
+                       const std::string& cluster, const DataPaths& data) {
+  return read_document(load_document(path), overrides, cluster, data);
+}
+
+Scenario read_scenario_text(const std::string& text, const std::string& file,
+                            std::span<const std::string> overrides, const std::string& cluster,
+                            const DataPaths& data) {
+  return read_document(parse_document(text, file), overrides, cluster, data);
+}
+
+}  // namespace stepsim

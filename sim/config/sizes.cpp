@@ -1,0 +1,248 @@
+// Mesh sizes, batch, schedule and the checks of Megatron-Core and Megatron-Bridge on them
+// (megatron/core/parallel_state.py, transformer_config.py, pipeline_parallel/schedules.py).
+#include <algorithm>
+
+#include "sim/config/model_read.h"
+#include "sim/config/resolve.h"
+
+namespace stepsim {
+namespace {
+
+std::string text(int64_t value) { return std::to_string(value); }
+constexpr Range size_range{1, 1 << 20};
+constexpr Range chunk_range{1, 255};  // a task's label holds the chunk in eight bits
+
+void read_mesh(const ScenarioSections& sections, Parallelism& p) {
+  const Reader& model = sections.model;
+  p.tp = model.integer("tensor_model_parallel_size", 1, size_range);
+  p.pp = model.integer("pipeline_model_parallel_size", 1, size_range);
+  p.cp = model.integer("context_parallel_size", 1, size_range);
+  if (const auto vp = model.optional_int("virtual_pipeline_model_parallel_size", chunk_range)) {
+    if (p.pp < 2)
+      model.fail(
+          "virtual_pipeline_model_parallel_size",
+          "needs pipeline_model_parallel_size > 1; got VP " + text(*vp) + ", PP " + text(p.pp));
+    p.vp = static_cast<int>(*vp);
+  }
+  p.account_for_embedding = model.boolean("account_for_embedding_in_pipeline_split", false);
+  p.account_for_loss = model.boolean("account_for_loss_in_pipeline_split", false);
+  if (const auto n = model.optional_int("num_layers_in_first_pipeline_stage", layers_range))
+    p.first_stage_layers = static_cast<int>(*n);
+  if (const auto n = model.optional_int("num_layers_in_last_pipeline_stage", layers_range))
+    p.last_stage_layers = static_cast<int>(*n);
+}
+
+/// Even split of `layers` over `stages`, each a multiple of VP.
+void check_even(const Reader& model, int64_t layers, int64_t stages, int64_t vp,
+                const std::string& what) {
+  if (stages == 0) {
+    if (layers != 0)
+      model.fail("num_layers_in_first_pipeline_stage",
+                 text(layers) + " layers are left and no stage to hold them");
+    return;
+  }
+  if (layers % stages != 0 || layers == 0)
+    model.fail("pipeline_model_parallel_size", "must divide " + what + "; got " + text(layers) +
+                                                   " over " + text(stages) + " stages");
+  if (layers / stages % vp != 0)
+    model.fail("virtual_pipeline_model_parallel_size", "must divide " + text(layers / stages) +
+                                                           " layers per stage (" + what + " / " +
+                                                           text(stages) + "); got " + text(vp));
+}
+
+void check_layer_split(const Reader& model, const Scenario& scenario) {
+  const Parallelism& p = scenario.parallel;
+  const int64_t vp = p.chunks();
+  int64_t layers = scenario.model.layers, stages = p.pp;
+  std::string what = text(layers) + " layers";
+  if (p.first_stage_layers || p.last_stage_layers) {
+    const char* key = p.first_stage_layers ? "num_layers_in_first_pipeline_stage"
+                                           : "num_layers_in_last_pipeline_stage";
+    if (p.account_for_embedding || p.account_for_loss)
+      model.fail(key,
+                 "cannot be combined with account_for_embedding_in_pipeline_split or "
+                 "account_for_loss_in_pipeline_split");
+    if (p.pp < 2) model.fail(key, "needs pipeline_model_parallel_size > 1; got 1");
+    for (const auto& [name, given] :
+         {std::pair{"num_layers_in_first_pipeline_stage", p.first_stage_layers},
+          std::pair{"num_layers_in_last_pipeline_stage", p.last_stage_layers}}) {
+      if (!given) continue;
+      if (*given % vp != 0)
+        model.fail(name, "must be a multiple of VP " + text(vp) + "; got " + text(*given));
+      if (*given > layers)
+        model.fail(name, "is more than the " + text(layers) + " layers that are left");
+      layers -= *given;
+      --stages;
+    }
+    what = text(layers) + " remaining layers";
+  } else if (p.account_for_embedding || p.account_for_loss) {
+    layers += (p.account_for_embedding ? 1 : 0) + (p.account_for_loss ? 1 : 0);
+    what = text(layers) + " layers (" + text(scenario.model.layers) +
+           " and embedding or loss counted as one each)";
+  }
+  check_even(model, layers, stages, vp, what);
+}
+
+}  // namespace
+
+void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool given_costs) {
+  Parallelism& p = scenario.parallel;
+  const Reader& model = sections.model;
+  read_mesh(sections, p);
+  const int64_t product = int64_t{p.tp} * p.pp * p.cp;  // each is at most 2^20
+  const bool no_cluster = given_costs && !sections.cluster.present();
+  if (no_cluster) {
+    constexpr int64_t most = 1 << 20;
+    if (product > most)
+      model.fail("pipeline_model_parallel_size",
+                 "TP x PP x CP = " + text(product) + " ranks; the limit is " + text(most));
+    scenario.cluster.gpus = static_cast<int>(product);
+    scenario.cluster.nodes = static_cast<int>((product + 7) / 8);
+  }
+  const int64_t world = scenario.cluster.gpus;
+  if (world % product != 0) {
+    const int64_t lower = world / product * product;
+    std::string advice = "the nearest worlds that fit are ";
+    if (lower > 0) advice += text(lower) + " and ";
+    advice += text(lower + product);
+    const char* key = sections.cluster.has("gpus") ? "gpus" : "nodes";
+    sections.cluster.fail(
+        key,
+        "gives " + text(world) + " GPUs, which is not a multiple of TP x PP x CP = " + text(p.tp) +
+            " x " + text(p.pp) + " x " + text(p.cp) + " = " + text(product) + "; " + advice +
+            " (DP is what is left over, and EP divides DP x CP: neither multiplies the world)");
+  }
+  p.dp = static_cast<int>(world / product);
+  p.sequence_parallel = model.boolean("sequence_parallel", false);
+  if (p.sequence_parallel && p.tp == 1) {
+    p.sequence_parallel = false;
+    add_finding(scenario, model, "sequence_parallel", "sequence-parallel-needs-tp",
+                Finding::Kind::silent, "true", "false",
+                "sequence parallelism splits activations over tensor-parallel ranks and TP is 1; "
+                "Bridge clears it when it finalizes the model");
+  }
+  scenario.effective["model.sequence_parallel"] = json_text(p.sequence_parallel);
+
+  Batch& batch = scenario.batch;
+  batch.global = sections.train.required_int("global_batch_size", {1, 1'000'000'000});
+  batch.micro = sections.train.integer("micro_batch_size", 1, {1, 1 << 20});
+  if (batch.global % (batch.micro * p.dp) != 0)
+    sections.train.fail("global_batch_size",
+                        "must be a multiple of micro_batch_size x DP = " + text(batch.micro) +
+                            " x " + text(p.dp) + " = " + text(batch.micro * p.dp) + "; got " +
+                            text(batch.global));
+  batch.microbatches = batch.global / (batch.micro * p.dp);
+  constexpr Range sequence_range{1, int64_t{1} << 32};
+  const char* length =
+      sections.dataset.has("sequence_length") && !sections.dataset.has("seq_length")
+          ? "sequence_length"
+          : "seq_length";
+  const auto from_data = sections.dataset.optional_int(length, sequence_range);
+  const auto from_model = model.optional_int("seq_length", sequence_range);
+  if (from_data && from_model && *from_data != *from_model)
+    model.fail("seq_length",
+               "must equal dataset.seq_length " + text(*from_data) + "; got " + text(*from_model));
+  if (!from_data && !from_model && !given_costs)
+    sections.dataset.fail("seq_length", "is missing; expected an integer");
+  batch.sequence = from_data.value_or(from_model.value_or(0));
+}
+
+void resolve_schedule(const ScenarioSections& sections, Scenario& scenario) {
+  Parallelism& p = scenario.parallel;
+  const Reader& pipeline = sections.pipeline;
+  static const std::vector<std::string> names{"gpipe", "1f1b", "interleaved"};
+  static const std::vector<std::string> later{"zb_h1", "zb_h2",    "zb_1p",     "zb_2p",
+                                              "zb_v",  "dualpipe", "dualpipe_v"};
+  const std::string asked = pipeline.string("schedule", "");
+  if (std::find(later.begin(), later.end(), asked) != later.end())
+    pipeline.fail(
+        "schedule",
+        "'" + asked + "' is not simulated in this release; valid: gpipe, 1f1b, interleaved");
+  pipeline.choice("schedule", "", names);
+  if ((asked == "gpipe" || asked == "1f1b") && p.vp)
+    pipeline.fail(
+        "schedule",
+        "'" + asked +
+            "' has one chunk per rank; leave virtual_pipeline_model_parallel_size unset, got " +
+            text(*p.vp));
+  if (asked == "interleaved" && !p.vp)
+    pipeline.fail("schedule", "'interleaved' needs model.virtual_pipeline_model_parallel_size");
+  // Megatron-Core picks the interleaved function whenever VP is set, VP = 1 included (schedules.py,
+  // get_forward_backward_func).
+  scenario.schedule = p.vp               ? ScheduleKind::interleaved
+                      : asked == "gpipe" ? ScheduleKind::gpipe
+                                         : ScheduleKind::one_f_one_b;
+  if (p.vp == 1)
+    add_finding(scenario, sections.model, "virtual_pipeline_model_parallel_size",
+                "vp-one-is-interleaved", Finding::Kind::advice, "1", "1",
+                "VP = 1 selects the interleaved schedule with one chunk, not plain 1F1B; leave it "
+                "unset for 1F1B");
+
+  p.microbatch_group = sections.model.integer("microbatch_group_size_per_vp_stage", 0, size_range);
+  if (scenario.schedule != ScheduleKind::interleaved) return;
+  const int64_t n = p.microbatch_group > 0 ? p.microbatch_group : p.pp,
+                m = scenario.batch.microbatches;
+  const std::string key = p.microbatch_group > 0 ? "microbatch_group_size_per_vp_stage"
+                                                 : "virtual_pipeline_model_parallel_size";
+  if (n < p.pp || n > m)
+    sections.model.fail(
+        key, "the interleaved schedule needs PP <= microbatch group <= microbatches; got PP " +
+                 text(p.pp) + ", group " + text(n) + ", microbatches " + text(m) +
+                 " (global batch / (micro batch x DP))");
+  if (m % n != 0 && m % n < p.pp)
+    sections.model.fail(
+        key, "the last microbatch group (" + text(m) + " microbatches in groups of " + text(n) +
+                 ") must hold 0 or at least PP " + text(p.pp) + "; it holds " + text(m % n));
+}
+
+void check_model_fits_mesh(const ScenarioSections& sections, const Scenario& scenario) {
+  const Parallelism& p = scenario.parallel;
+  const Model& m = scenario.model;
+  const Reader& model = sections.model;
+  const std::string tp = "tensor_model_parallel_size";
+  if (m.heads % p.tp != 0)
+    model.fail(tp, "must divide " + text(m.heads) + " attention heads; got " + text(p.tp));
+  if (m.query_groups % p.tp != 0 && p.tp % m.query_groups != 0)
+    model.fail(tp, "must divide or be a multiple of " + text(m.query_groups) +
+                       " query groups; got " + text(p.tp));
+  if (m.ffn_hidden % p.tp != 0)
+    model.fail(tp, "must divide ffn_hidden_size " + text(m.ffn_hidden) + "; got " + text(p.tp));
+  if (!m.vocab_padding && m.vocab % p.tp != 0)
+    model.fail(tp, "must divide the vocabulary of " + text(m.vocab) +
+                       " when should_pad_vocab is false; got " + text(p.tp));
+  check_layer_split(model, scenario);
+  const int64_t s = scenario.batch.sequence;
+  const std::string where = sections.dataset.has("seq_length") ? "seq_length" : "sequence_length";
+  const Reader& section =
+      sections.dataset.has("seq_length") || sections.dataset.has("sequence_length")
+          ? sections.dataset
+          : model;
+  const std::string key = &section == &model ? "seq_length" : where;
+  if (p.cp > 1 && s % (2 * p.cp) != 0)
+    section.fail(key, "must be a multiple of 2 x CP = " + text(2 * p.cp) +
+                          " (each rank holds two causal slices); got " + text(s));
+  if (p.sequence_parallel && s / p.cp % p.tp != 0)
+    section.fail(key, "sequence / CP = " + text(s / p.cp) + " must be a multiple of TP " +
+                          text(p.tp) + " under sequence parallelism");
+  if (m.position == PositionEmbedding::learned && s > m.max_positions)
+    section.fail(key, "must be at most the model's " + text(m.max_positions) +
+                          " learned positions; got " + text(s));
+}
+
+void check_task_count(const ScenarioSections& sections, const Scenario& scenario) {
+  // Upper bounds of what lowering makes: kernels, launches, chunked GEMMs and collectives of one
+  // layer, forward and backward (about 100), p2p and markers of one chunk (about 40). Symmetric
+  // ranks are simulated once, so PP stages and not the world.
+  constexpr int64_t per_layer = 100, per_chunk = 40;
+  const Parallelism& p = scenario.parallel;
+  const int64_t layers = scenario.costs ? 0 : scenario.model.layers;
+  const __int128 tasks = static_cast<__int128>(scenario.batch.microbatches) *
+                         (layers * per_layer + int64_t{p.pp} * p.chunks() * per_chunk);
+  if (tasks > most_tasks)
+    sections.train.fail("global_batch_size", "asks for about " + text(static_cast<int64_t>(tasks)) +
+                                                 " tasks (" + text(scenario.batch.microbatches) +
+                                                 " microbatches on " + text(p.pp) +
+                                                 " stages); the limit is " + text(most_tasks));
+}
+
+}  // namespace stepsim

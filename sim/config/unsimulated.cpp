@@ -1,0 +1,96 @@
+// What a scenario may ask for and this release does not simulate: refused, never approximated.
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "sim/config/resolve.h"
+
+namespace stepsim {
+namespace {
+
+using nlohmann::json;
+
+/// A key whose value must be one of `harmless` (JSON texts separated by '|'; absent and null always
+/// are).
+struct RefusalRow {
+  std::string_view section, key, harmless, what;
+};
+constexpr std::string_view dense = "expert parallelism";
+constexpr std::array<RefusalRow, 25> refusal_rows{{
+    {"model", "expert_model_parallel_size", "1", dense},
+    {"model", "expert_tensor_parallel_size", "1", dense},
+    {"model", "num_moe_experts", "0|1", "a mixture of experts"},
+    {"model", "mtp_num_layers", "0", "multi-token prediction"},
+    {"model", "pipeline_model_parallel_layout", "", "a free pipeline layout"},
+    {"model", "cpu_offloading", "false", "activation offload to the host"},
+    {"model", "fine_grained_activation_offloading", "false", "activation offload to the host"},
+    {"model", "delay_wgrad_compute", "false",
+     "delayed weight gradients (they need expert overlap)"},
+    {"model", "overlap_moe_expert_parallel_comm", "false",
+     "expert all-to-all overlap (it needs experts)"},
+    {"model", "tp_comm_overlap_rs_dgrad", "false",
+     "reduce-scatter pipelined with the data gradient"},
+    {"model", "use_megatron_fsdp", "false", "fully sharded data parallelism"},
+    {"model", "variable_seq_lengths", "false", "sequences of varying length"},
+    {"model", "fp4", "", "4-bit training"},
+    {"ddp", "use_megatron_fsdp", "false", "fully sharded data parallelism"},
+    {"ddp", "use_torch_fsdp2", "false", "fully sharded data parallelism"},
+    {"ddp", "use_custom_fsdp", "false", "fully sharded data parallelism"},
+    {"ddp", "num_distributed_optimizer_instances", "1",
+     "more than one instance of the distributed optimizer"},
+    {"ddp", "reduce_scatter_with_fp32_accumulation", "false",
+     "reduce-scatter with fp32 accumulation"},
+    {"comm_overlap", "overlap_moe_expert_parallel_comm", "false",
+     "expert all-to-all overlap (it needs experts)"},
+    {"comm_overlap", "delay_wgrad_compute", "false",
+     "delayed weight gradients (they need expert overlap)"},
+    {"optimizer", "optimizer", "\"adam\"|\"adamw\"", "an optimizer other than Adam"},
+    {"optimizer", "optimizer_cpu_offload", "false", "optimizer offload to the host"},
+    {"train", "rampup_batch_size", "", "a batch size that ramps up"},
+    {"pipeline", "optimizer_post_validation", "false", "optimizer post-validation"},
+    {"pipeline", "vocabulary_parallel", "false", "vocabulary parallelism"},
+}};
+
+const Reader& section_named(const ScenarioSections& s, std::string_view name) {
+  return name == "model"          ? s.model
+         : name == "ddp"          ? s.ddp
+         : name == "comm_overlap" ? s.comm_overlap
+         : name == "optimizer"    ? s.optimizer
+         : name == "train"        ? s.train
+                                  : s.pipeline;
+}
+
+bool is_one_of(const std::string& text, std::string_view list) {
+  for (size_t start = 0; start < list.size();) {
+    const size_t end = std::min(list.find('|', start), list.size());
+    if (list.substr(start, end - start) == text) return true;
+    start = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+void refuse_unsimulated(const ScenarioSections& sections) {
+  for (const RefusalRow& row : refusal_rows) {
+    const Reader& section = section_named(sections, row.section);
+    const std::string key(row.key);
+    const json* value = section.find(key);
+    if (value == nullptr || is_one_of(section.text_of(key), row.harmless)) continue;
+    section.fail(key, "asks for " + std::string(row.what) +
+                          ", which is not simulated in this release; got " +
+                          printable(section.text_of(key), 60));
+  }
+  // The kind of context-parallel exchange only matters when there is one; a list names it by layer.
+  const Reader& model = sections.model;
+  if (model.integer("context_parallel_size", 1, {1, 1 << 20}) > 1)
+    for (const std::string& kind : model.strings("cp_comm_type"))
+      if (kind != "p2p")
+        model.fail("cp_comm_type",
+                   "'" + printable(kind) + "' is not simulated in this release; valid: p2p");
+  if (model.has("cp_comm_type")) sections.model.use("cp_comm_type");
+  if (sections.top.has("peft"))
+    sections.top.fail(
+        "peft", "asks for parameter-efficient tuning, which is not simulated in this release");
+}
+
+}  // namespace stepsim

@@ -1,0 +1,47 @@
+// Tensor and weight sizes of one decoder layer, the embedding and the head on one rank.
+// Shapes after Transformer Engine's linear modules; symbols as in the Megatron papers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/config/scenario.h"
+#include "sim/cost/kernel.h"
+
+namespace stepsim {
+
+/// Everything is per rank and per microbatch. Features are already divided by TP.
+struct LayerSizes {
+  double tokens = 0;        ///< s*b/CP
+  double local_tokens = 0;  ///< tokens/TP under sequence parallelism, else tokens
+  double hidden = 0;
+  double qkv_features = 0;   ///< (heads + 2 groups) * head_dim / TP
+  double head_features = 0;  ///< heads * head_dim / TP
+  double kv_features = 0;    ///< groups * head_dim / TP, at least one group
+  double ffn = 0;            ///< ffn_hidden / TP
+  double glu = 1;            ///< 2 when gated
+  double vocab = 0;          ///< padded vocabulary / TP
+  double heads = 0, head_dim = 0;
+
+  Gemm qkv() const { return {tokens, qkv_features, hidden}; }
+  Gemm proj() const { return {tokens, hidden, head_features}; }
+  Gemm fc1() const { return {tokens, glu * ffn, hidden}; }
+  Gemm fc2() const { return {tokens, hidden, ffn}; }
+  Gemm output() const { return {tokens, vocab, hidden}; }
+};
+LayerSizes layer_sizes(const Scenario& scenario);
+
+/// dX = dY W^T and dW = X^T dY of a forward GEMM.
+constexpr Gemm dgrad(const Gemm& g) { return {g.m, g.k, g.n, g.batch}; }
+constexpr Gemm wgrad(const Gemm& g) { return {g.n, g.k, g.m, g.batch}; }
+
+/// Parameters on one rank, in registration order inside their module (elements).
+std::vector<int64_t> layer_parameters(const Model& model, int tp);
+std::vector<int64_t> embedding_parameters(const Model& model, int tp);
+/// Final norm and, when `output_weight`, the output projection.
+std::vector<int64_t> head_parameters(const Model& model, int tp, bool output_weight);
+
+/// Bytes of activations one layer keeps for its backward, before recompute (semantics: Transformer Engine, flash attention).
+double layer_activation_bytes(const Scenario& scenario, bool fp8);
+
+}  // namespace stepsim

@@ -1,0 +1,15 @@
+// Why a graph cannot finish: the cycle of tasks that wait for each other.
+#pragma once
+
+#include <span>
+
+#include "sim/engine/task_graph.h"
+#include "sim/engine/timeline.h"
+
+namespace stepsim {
+
+/// `unresolved` by task, at least one of them set; each unresolved task must have an unresolved
+/// predecessor. The cycle starts at its smallest task, and is a function of the graph alone.
+Deadlock find_deadlock(const TaskGraph& graph, std::span<const uint8_t> unresolved);
+
+}  // namespace stepsim

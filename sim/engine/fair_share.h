@@ -1,0 +1,95 @@
+// Max-min fair sharing of resources among the flows that run at one instant.
+//
+// A flow i that runs at speed s_i in (0, 1] takes s_i * rate * multiplicity of each resource it
+// claims. Its byte rate is x_i = s_i * b_i, where b_i is the rate of its tightest claim (the
+// largest rate * multiplicity / capacity; ties: the first), so x_i <= b_i. With a_ir = multiplicity
+// * rate / b_i:
+//   sum over flows of a_ir x_i <= C_r                                  for every resource r
+//   max-min: no x_i can grow without shrinking an x_j that is not larger
+// Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2): raise one level L for all
+// open flows. A resource fills at L_r = (C_r - sum closed a x) / (sum open a). With L the least
+// L_r, open flows with b_i <= L close at full speed; when there is none, the flows of the resource
+// that fills first close at L. Levels never fall, so every speed is above 0.
+//
+// Worked: links P (capacity 10) and Q (capacity 8); flow 1 on P and Q, 2 on P, 3 on Q, 4 on P with
+// b = 2; the other b are 100. Levels: L_P = 10/3, L_Q = 8/2, least 10/3 >= b_4: flow 4 closes at x
+// = 2, full speed. Then L_P = (10 - 2)/2 = 4 and L_Q = 4: all close at 4. Usage: P 4 + 4 + 2 = 10,
+// Q 4 + 4 = 8. With capacity 12 on Q: L_Q = 6, so P closes 1 and 2 at 4, then Q gives flow 3 (12 -
+// 4)/1 = 8.
+//
+// A resource binds only when the full-speed demand of its flows exceeds its capacity by more than
+// one rounding of a float rate; the others tie nothing together. So a change reaches only the flows
+// that are connected to it through binding resources, and their speeds are a function of the set of
+// flows, not of its history. The same linear max-min system with weights and bounds as SimGrid's
+// (src/kernel/lmm/System.hpp).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/engine/task_graph.h"
+
+namespace stepsim {
+
+/// By resource: whether its claimants can ever slow each other or themselves: two queues claim it
+/// (a task in no stream is its own queue), or one claim alone exceeds it. All other resources can
+/// be ignored.
+std::vector<uint8_t> contended_resources(const TaskGraph& graph);
+
+/// A flow (by row in TaskGraph::flows) whose speed is not what it was.
+struct SpeedChange {
+  uint32_t flow = 0;
+  double before = 1, after = 1;
+};
+
+/// The flows that run now and their speeds. Join and leave at one instant, then settle once.
+class FairShare {
+ public:
+  /// `graph` must outlive this.
+  FairShare(const TaskGraph& graph, std::vector<uint8_t> contended);
+
+  void join(uint32_t flow);  ///< at full speed until settled
+  void leave(uint32_t flow);
+  /// Speeds again wherever a flow joined or left. The result is valid until the next call.
+  std::span<const SpeedChange> settle();
+  double speed(uint32_t flow) const { return flows_[flow].speed; }
+
+ private:
+  /// A flow on a resource.
+  struct Claimant {
+    uint32_t flow = 0;
+    double demand = 0;       ///< rate * multiplicity, units per second at full speed
+    double level_share = 0;  ///< a_ir, units of the resource per unit of the flow's byte rate
+  };
+  /// A resource and who is on it now, in ascending order of flow.
+  struct Link {
+    double capacity = 0, level = 0;
+    std::vector<Claimant> claimants;
+    uint32_t visit = 0;
+    bool dirty = false, binds = false;
+  };
+  /// One row of TaskGraph::flows.
+  struct Flow {
+    double speed = 1;
+    double closed_speed = 0;  ///< 0 while open
+    double rate = 0;          ///< b_i
+    uint32_t visit = 0;
+  };
+
+  void touch(uint32_t link);
+  void gather(uint32_t link);
+  void fill();
+  double least_level(double previous);
+
+  std::span<const FlowRow> rows_;
+  std::span<const Claim> claims_;
+  std::vector<uint8_t> contended_;
+  std::vector<Link> links_;
+  std::vector<Flow> flows_;
+  std::vector<uint32_t> dirty_, component_links_, component_flows_;
+  std::vector<SpeedChange> changes_;
+  uint32_t visit_ = 0;
+};
+
+}  // namespace stepsim

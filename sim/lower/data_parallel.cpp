@@ -1,0 +1,218 @@
+#include "sim/lower/data_parallel.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "sim/cost/layer_sizes.h"
+
+namespace stepsim {
+
+namespace {
+
+/// Bytes per owned parameter of each optimizer pass, fp32 states (Megatron-Core optimizer; Adam reads p, g, m, v and writes p, m, v).
+constexpr double adam_bytes = 28, norm_bytes = 4, grad_copy_bytes = 6, unscale_bytes = 8;
+
+std::vector<Parameter> chunk_parameters(const Scenario& s, const StageChunk& chunk) {
+  std::vector<Parameter> parameters;
+  const auto add = [&](const std::vector<int64_t>& sizes, int owner) {
+    for (int64_t n : sizes) parameters.push_back({n, owner});
+  };
+  const int tp = s.parallel.tp;
+  if (chunk.embedding) add(embedding_parameters(s.model, tp), 0);
+  for (int i = 0; i < chunk.layer_count; ++i) add(layer_parameters(s.model, tp), i + 1);
+  if (chunk.head) {
+    // A tied output weight is a copy of the embedding when the two live on different ranks.
+    const bool weight = !s.model.tied_embeddings || s.parallel.pp > 1;
+    add(head_parameters(s.model, tp, weight), chunk.layer_count + 1);
+  }
+  return parameters;
+}
+
+}  // namespace
+
+DataParallelWriter::DataParallelWriter(const Scenario& scenario, const std::vector<StageChunk>& split,
+                                       StepWriter& writer, const std::vector<SimulatedDevice>& devices)
+    : s_(scenario), split_(split), w_(writer), devices_(devices),
+      kernels_(scenario.cluster.device, scenario.cluster.stack), state_(devices.size()),
+      reductions_(devices.size()) {
+  const int chunks = s_.parallel.chunks();
+  if (s_.schedule == ScheduleKind::interleaved)
+    order_ = interleaved_order(chunks, static_cast<int>(s_.batch.microbatches),
+                               s_.parallel.microbatch_group > 0 ? s_.parallel.microbatch_group : s_.parallel.pp);
+  const int64_t group = int64_t{s_.parallel.dp} * s_.parallel.cp;
+  for (size_t d = 0; d < devices.size(); ++d) {
+    for (int c = 0; c < chunks; ++c) {
+      const StageChunk& stage_chunk = split[static_cast<size_t>(c * s_.parallel.pp + devices[d].stage)];
+      const std::vector<Parameter> parameters = chunk_parameters(s_, stage_chunk);
+      const bool bucketed = devices[d].stage == 0 && c == 0 && s_.overlap.overlap_grad_reduce &&
+                            !s_.overlap.param_gather_with_optimizer_step;
+      ChunkState state;
+      if (!parameters.empty())
+        state.buckets = form_buckets(parameters, bucketed ? s_.data_parallel.bucket_size : std::nullopt, group);
+      for (const Bucket& b : state.buckets) state.elements += b.elements;
+      state.shard = s_.data_parallel.distributed_optimizer ? state.elements / group : state.elements;
+      state.gathers.assign(state.buckets.size(), no_task);
+      state.reduced.assign(state.buckets.size(), false);
+      state_[d].push_back(std::move(state));
+    }
+  }
+}
+
+Label DataParallelWriter::label(OpKind op, int chunk, size_t part) const {
+  return {.op = op, .pass = Pass::step, .chunk = static_cast<uint8_t>(chunk),
+          .part = static_cast<uint8_t>(std::min<size_t>(part, 255)),
+          .layer = Label::no_layer, .microbatch = Label::no_microbatch};
+}
+
+int64_t DataParallelWriter::local_parameters(uint32_t device) const {
+  int64_t sum = 0;
+  for (const ChunkState& c : state_[device]) sum += c.elements;
+  return sum;
+}
+
+bool DataParallelWriter::hooks(uint32_t device) const {
+  if (!s_.overlap.overlap_grad_reduce) return false;
+  if (s_.parallel.pp == 1 || !s_.overlap.align_grad_reduce) return true;
+  return s_.schedule != ScheduleKind::interleaved && devices_[device].stage == 0;
+}
+
+void DataParallelWriter::optimizer_kernels(uint32_t device, int first_chunk, int last_chunk) {
+  double owned = 0;
+  for (int c = first_chunk; c < last_chunk; ++c) owned += static_cast<double>(chunk(device, c).shard);
+  if (owned == 0) return;
+  const double model_bytes = s_.precision.fp8_param_gather ? 1 : 2;
+  w_.kernel(device, kernels_.streaming({owned * adam_bytes}), label(OpKind::adam, first_chunk, 0));
+  w_.kernel(device, kernels_.streaming({owned * (4 + model_bytes)}),
+            label(OpKind::param_copy, first_chunk, 0));
+}
+
+void DataParallelWriter::begin_step(uint32_t device) {
+  const int chunks = s_.parallel.chunks();
+  w_.host_work(device, s_.cluster.stack.step_overhead, label(OpKind::launch, 0, 0));
+  if (s_.overlap.param_gather_with_optimizer_step && gathers()) {
+    optimizer_kernels(device, 0, 1);
+    gather(device, 0);
+    optimizer_kernels(device, 1, chunks);
+  } else {
+    optimizer_kernels(device, 0, chunks);
+  }
+  if (gathers() && !s_.overlap.overlap_param_gather) {
+    for (int c = 0; c < chunks; ++c) gather(device, c);
+    for (int c = 0; c < chunks; ++c)
+      for (TaskId g : chunk(device, c).gathers) w_.wait(device, g);
+  }
+  const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
+  w_.kernel(device, kernels_.streaming({static_cast<double>(local_parameters(device)) * main_grad}),
+            label(OpKind::zero_grad, 0, 0));
+  if (gathers() && s_.overlap.align_param_gather && s_.overlap.overlap_param_gather)
+    for (int c = 0; c < std::min(chunks, 2); ++c) gather(device, c);
+}
+
+void DataParallelWriter::before_forward(uint32_t device, int virtual_step) {
+  if (!gathers() || !s_.overlap.overlap_param_gather || !s_.overlap.align_param_gather) return;
+  const size_t ahead = static_cast<size_t>(virtual_step + devices_[device].stage);
+  if (ahead >= order_.size() || order_[ahead].microbatch != 0) return;
+  const int next = order_[ahead].chunk + 1;
+  if (next > 1 && next < s_.parallel.chunks()) gather(device, next);
+}
+
+void DataParallelWriter::gather(uint32_t device, int c) {
+  ChunkState& state = state_[device][static_cast<size_t>(c)];
+  const double bytes = s_.precision.fp8_param_gather ? 1 : 2;
+  // Forward order: the last bucket holds the chunk's first parameters.
+  for (size_t b = state.buckets.size(); b-- > 0;) {
+    if (state.gathers[b] != no_task) continue;
+    const CollectiveCost cost =
+        collective_cost(Collective::all_gather, {static_cast<double>(state.buckets[b].elements) * bytes},
+                        w_.placement(device, Meeting::dp), s_.cluster);
+    state.gathers[b] = w_.collective(device, Meeting::dp, Stream::dp, cost, label(OpKind::dp_all_gather, c, b));
+  }
+}
+
+void DataParallelWriter::need(uint32_t device, int c, int owner) {
+  if (!gathers()) return;
+  gather(device, c);  // the first forward hook launches what nothing launched before
+  const ChunkState& state = chunk(device, c);
+  for (size_t b = 0; b < state.buckets.size(); ++b)
+    if (state.buckets[b].first_owner <= owner && owner <= state.buckets[b].last_owner)
+      w_.wait(device, state.gathers[b]);
+}
+
+void DataParallelWriter::reduce(uint32_t device, int c, size_t b) {
+  ChunkState& state = state_[device][static_cast<size_t>(c)];
+  if (state.reduced[b]) return;
+  state.reduced[b] = true;
+  const auto elements = static_cast<double>(state.buckets[b].elements);
+  const double bytes = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
+  if (!s_.data_parallel.average_in_collective)
+    w_.kernel(device, kernels_.streaming({elements * bytes * 2}), label(OpKind::grad_scale, c, b));
+  const bool scatter = s_.data_parallel.distributed_optimizer;
+  const CollectiveCost cost =
+      collective_cost(scatter ? Collective::reduce_scatter : Collective::all_reduce, {elements * bytes},
+                      w_.placement(device, Meeting::dp), s_.cluster);
+  reductions_[device].push_back(w_.collective(
+      device, Meeting::dp, Stream::dp, cost,
+      label(scatter ? OpKind::dp_reduce_scatter : OpKind::dp_all_reduce, c, b)));
+}
+
+void DataParallelWriter::reduce_rest(uint32_t device, int c) {
+  for (size_t b = 0; b < chunk(device, c).buckets.size(); ++b) reduce(device, c, b);
+}
+
+void DataParallelWriter::gradient_ready(uint32_t device, int c, int owner) {
+  if (!reduces() || !hooks(device)) return;
+  const ChunkState& state = chunk(device, c);
+  for (size_t b = 0; b < state.buckets.size(); ++b)
+    if (state.buckets[b].first_owner == owner) reduce(device, c, b);
+}
+
+void DataParallelWriter::after_backward(uint32_t device, int virtual_step) {
+  if (!reduces() || !s_.overlap.overlap_grad_reduce || hooks(device) || order_.empty()) return;
+  const int late = virtual_step - devices_[device].stage;
+  if (late < 0) return;
+  const VirtualStep& step = order_[static_cast<size_t>(late)];
+  if (step.microbatch + 1 == s_.batch.microbatches)
+    reduce_rest(device, s_.parallel.chunks() - 1 - step.chunk);
+}
+
+void DataParallelWriter::synchronise_gradients(uint32_t device) {
+  const int tp = s_.parallel.tp, stage = devices_[device].stage;
+  const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
+  if (tp > 1 && s_.parallel.sequence_parallel) {
+    // Norm weights see only their shard of the sequence: their gradients are summed over TP, coalesced.
+    int layers = 0;
+    for (int c = 0; c < s_.parallel.chunks(); ++c)
+      layers += split_[static_cast<size_t>(c * s_.parallel.pp + stage)].layer_count;
+    const double norm = static_cast<double>(s_.model.hidden) *
+                        (s_.model.normalization == Normalization::layer_norm ? 2 : 1);
+    const CollectiveCost cost = collective_cost(Collective::all_reduce, {2.0 * layers * norm * main_grad},
+                                                w_.placement(device, Meeting::tp), s_.cluster);
+    w_.wait(device, w_.collective(device, Meeting::tp, Stream::tp, cost, label(OpKind::tp_all_reduce, 0, 0)));
+  }
+  const bool end = stage == 0 || stage + 1 == s_.parallel.pp;
+  if (s_.model.tied_embeddings && s_.parallel.pp > 1 && end) {
+    const auto elements = static_cast<double>(padded_vocab(s_.model, tp) / tp * s_.model.hidden);
+    const CollectiveCost cost = collective_cost(Collective::all_reduce, {elements * main_grad},
+                                                w_.placement(device, Meeting::embedding), s_.cluster);
+    w_.wait(device, w_.collective(device, Meeting::embedding, Stream::dp, cost,
+                                  label(OpKind::embedding_all_reduce, 0, 0)));
+  }
+}
+
+void DataParallelWriter::end_step(uint32_t device) {
+  if (reduces())
+    for (int c = s_.parallel.chunks(); c-- > 0;) reduce_rest(device, c);
+  for (TaskId r : reductions_[device]) w_.wait(device, r);
+  synchronise_gradients(device);
+  double owned = 0;
+  for (const ChunkState& c : state_[device]) owned += static_cast<double>(c.shard);
+  double bytes = norm_bytes;
+  if (!s_.precision.grad_reduce_in_fp32) bytes += grad_copy_bytes;
+  if (s_.precision.parameters == Dtype::fp16) bytes += unscale_bytes;
+  w_.kernel(device, kernels_.streaming({owned * bytes}), label(OpKind::grad_norm, 0, 0));
+  const CollectiveCost cost = collective_cost(Collective::all_reduce, {4},
+                                              w_.placement(device, Meeting::world), s_.cluster);
+  w_.collective(device, Meeting::world, Stream::dp, cost, label(OpKind::norm_all_reduce, 0, 0));
+}
+
+}  // namespace stepsim

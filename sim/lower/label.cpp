@@ -1,0 +1,44 @@
+#include "sim/lower/label.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace stepsim {
+
+std::string_view name(CommClass c) {
+  constexpr std::array<std::string_view, comm_class_count> names{"none", "tp", "cp",
+                                                                 "pp",   "dp", "embedding"};
+  return names[static_cast<size_t>(c)];
+}
+
+std::string_view name(Stream s) {
+  constexpr std::array<std::string_view, stream_count> names{
+      "compute",      "tp",           "cp", "pp send next", "pp recv prev",
+      "pp send prev", "pp recv next", "dp", "host"};
+  return names[static_cast<size_t>(s)];
+}
+
+std::string_view name(Pass p) {
+  constexpr std::array<std::string_view, 6> names{"forward",   "backward data", "backward weight",
+                                                  "recompute", "backward",      "step"};
+  return names[static_cast<size_t>(p)];
+}
+
+std::string describe(Label label) {
+  const OpRow& op = row(label.op);
+  std::string text(op.name);
+  const auto out = std::back_inserter(text);
+  if (label.pass != Pass::step) {
+    // "pp forward forward" says nothing twice over.
+    if (op.comm != CommClass::pp) fmt::format_to(out, " {}", name(label.pass));
+  }
+  if (label.layer != Label::no_layer) fmt::format_to(out, " L{}", label.layer);
+  if (label.microbatch != Label::no_microbatch) fmt::format_to(out, " mb{}", label.microbatch);
+  // A layer names its chunk; without one the chunk tells interleaved passes apart.
+  if (label.layer == Label::no_layer && label.chunk > 0) fmt::format_to(out, " chunk{}", label.chunk);
+  if (label.part > 0) fmt::format_to(out, " part{}", label.part);
+  return text;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,60 @@
+// Templates of a decoder layer, the embedding and the head: which kernels and collectives, in which order.
+// Order after Transformer Engine's LayerNormLinear and Linear modules and Megatron-Core's layers; where a
+// tensor-parallel collective goes is decided by its GEMM's overlap method alone.
+#pragma once
+
+#include "sim/config/scenario.h"
+#include "sim/cost/kernel.h"
+#include "sim/cost/layer_sizes.h"
+#include "sim/lower/template.h"
+#include "sim/network/collective.h"
+
+namespace stepsim {
+
+/// Where the tensor- and context-parallel groups of one device sit.
+struct LayerGroups {
+  GroupPlacement tp, cp;
+};
+
+/// Builds the templates of one scenario on one device. Keeps references: the scenario must outlive it.
+class LayerTemplates {
+ public:
+  LayerTemplates(const Scenario& scenario, const LayerGroups& groups);
+
+  /// `fp8`: the layer's GEMMs are quantised; `cast_weights`: first microbatch, when weights are not gathered in fp8.
+  Template layer_forward(bool fp8, bool cast_weights) const;
+  /// `recompute`: what is executed again before it.
+  Template layer_backward(bool fp8, Recompute recompute) const;
+  Template embedding_forward() const;
+  Template embedding_backward() const;
+  Template head_forward() const;
+  Template head_backward() const;
+
+ private:
+  struct Linear;  // one GEMM and its names
+  void forward_layer_into(TemplateWriter& w, bool fp8, bool cast_weights) const;
+  void norm_forward(TemplateWriter& w) const;
+  void norm_backward(TemplateWriter& w) const;
+  void quantize(TemplateWriter& w, double elements) const;
+  void column_forward(TemplateWriter& w, const Linear& l, bool fp8) const;
+  void row_forward(TemplateWriter& w, const Linear& l, bool fp8) const;
+  void column_backward(TemplateWriter& w, const Linear& l, bool fp8) const;
+  void row_backward(TemplateWriter& w, const Linear& l, bool fp8) const;
+  void ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm, Dtype dtype, double element_bytes, bool aggregate) const;
+  void attention_forward(TemplateWriter& w) const;
+  void attention_backward(TemplateWriter& w) const;
+  void context_ring(TemplateWriter& w, Seconds compute, Bytes message, Bytes correction) const;
+  Seconds weight_gradient(const Gemm& forward, Dtype dtype) const;
+  CollectiveCost tp_cost(Collective op, double bytes) const;
+  const TpOverlap& overlap(TpGemm g) const { return s_.overlap.tp[static_cast<size_t>(g)]; }
+  bool gathers() const { return s_.parallel.sequence_parallel && s_.parallel.tp > 1; }
+  LaunchCost launch() const;
+  Dtype dtype(bool fp8) const { return fp8 ? Dtype::fp8 : s_.precision.parameters; }
+
+  const Scenario& s_;
+  LayerGroups groups_;
+  KernelModel kernels_;
+  LayerSizes z_;
+};
+
+}  // namespace stepsim

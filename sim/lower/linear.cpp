@@ -1,0 +1,156 @@
+// Linear modules with their tensor-parallel collectives: plain (exposed), ring_exchange, pipeline and bulk.
+// Timing of the methods: Transformer Engine common/comm_gemm_overlap; what is exposed without userbuffers:
+// pytorch/module/layernorm_linear.py and linear.py.
+#include "sim/lower/linear.h"
+
+#include <algorithm>
+
+namespace stepsim {
+
+namespace {
+constexpr double output_bytes = 2;  ///< GEMM outputs and reduce-scattered tensors are 16 bit
+}
+
+CollectiveCost LayerTemplates::tp_cost(Collective op, double bytes) const {
+  return collective_cost(op, {bytes}, groups_.tp, s_.cluster);
+}
+
+Seconds LayerTemplates::weight_gradient(const Gemm& forward, Dtype dtype) const {
+  // The epilogue reads and writes the main gradient of every weight; without fusion the 16-bit gradient is
+  // written and then added by a second pass.
+  const double weights = forward.n * forward.k;
+  const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
+  const double bytes = s_.gradient_accumulation_fusion ? 2 * main_grad : 4 + 2 * main_grad;
+  return kernels_.gemm(wgrad(forward), dtype) + kernels_.traffic({weights * bytes});
+}
+
+void LayerTemplates::ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm, Dtype dtype,
+                                 double element_bytes, bool aggregate) const {
+  // T chunks of tokens; chunk i+1 travels while the GEMM works on chunk i. Chunks alternate over several
+  // compute streams, so their waves interleave and a chunk costs its share of the whole GEMM.
+  const int tp = s_.parallel.tp;
+  const int steps = aggregate && tp > 2 ? tp / 2 : tp;
+  const Seconds chunk = kernels_.gemm(gemm, dtype) / steps;
+  const double message = gemm.m * gemm.k * element_bytes / tp;
+  const int32_t source = w.last_compute();
+  int32_t arrived = TemplateOp::none;
+  if (steps != tp) {
+    arrived = w.communicate_after(source, OpKind::tp_exchange, Stream::tp,
+                                  tp_cost(Collective::send_recv, message));
+  }
+  for (int i = 0; i < steps; ++i) {
+    if (arrived != TemplateOp::none) w.wait(arrived);
+    if (i + 1 < steps) {
+      const double bytes = message * (tp / steps);
+      arrived = w.communicate_after(arrived == TemplateOp::none ? source : arrived,
+                                    OpKind::tp_exchange, Stream::tp,
+                                    tp_cost(Collective::send_recv, bytes), i + 1);
+    }
+    w.compute(op, chunk, i);
+  }
+}
+
+void LayerTemplates::column_forward(TemplateWriter& w, const Linear& l, bool fp8) const {
+  const Gemm& g = l.gemm;
+  const TpOverlap& method = overlap(l.fprop);
+  if (gathers() && method.method == TpMethod::ring_exchange) {
+    ring_gather(w, l.op, g, dtype(fp8), fp8 ? 1 : 2, method.aggregate);
+    return;
+  }
+  if (gathers())
+    w.exposed(OpKind::tp_all_gather, Stream::tp,
+              tp_cost(Collective::all_gather, g.m * g.k * (fp8 ? 1 : 2)));
+  w.compute(l.op, kernels_.gemm(g, dtype(fp8)));
+}
+
+void LayerTemplates::row_forward(TemplateWriter& w, const Linear& l, bool fp8) const {
+  const Gemm& g = l.gemm;
+  const TpOverlap& method = overlap(l.fprop);
+  const int tp = s_.parallel.tp;
+  const double bytes = g.m * g.n * output_bytes;
+  if (!gathers()) {
+    w.compute(l.op, kernels_.gemm(g, dtype(fp8)));
+    if (tp > 1) w.exposed(OpKind::tp_all_reduce, Stream::tp, tp_cost(Collective::all_reduce, bytes));
+    return;
+  }
+  const int sms = method.set_sm_margin ? s_.cluster.device.sms - method.num_sm : 0;
+  const Seconds gemm = kernels_.gemm(g, dtype(fp8), sms);
+  switch (method.method) {
+    case TpMethod::pipeline: {
+      const int splits = std::max(method.num_splits, 1);
+      for (int i = 0; i < splits; ++i) {
+        w.compute(l.op, gemm / splits, i);
+        const int32_t scattered =
+            w.communicate(OpKind::tp_reduce_scatter, Stream::tp,
+                          tp_cost(Collective::reduce_scatter, bytes / splits), i);
+        if (i + 1 == splits) w.wait(scattered);
+      }
+      return;
+    }
+    case TpMethod::ring_exchange: {
+      // Each finished chunk of tokens goes straight to its owner, which sums the T partial results at the end.
+      for (int i = 0; i < tp; ++i) {
+        w.compute(l.op, gemm / tp, i);
+        if (i + 1 == tp) break;
+        const int32_t sent = w.communicate(OpKind::tp_exchange, Stream::tp,
+                                           tp_cost(Collective::send_recv, bytes / tp), i);
+        if (i + 2 == tp) w.wait(sent);
+      }
+      // The owner's own chunk is last, so the wait above holds the sum, not the last GEMM chunk.
+      w.compute(OpKind::reduce_chunks, kernels_.streaming({bytes / tp * (tp + 1)}));
+      return;
+    }
+    case TpMethod::none:
+    case TpMethod::bulk:
+      w.compute(l.op, gemm);
+      w.exposed(OpKind::tp_reduce_scatter, Stream::tp, tp_cost(Collective::reduce_scatter, bytes));
+  }
+}
+
+void LayerTemplates::column_backward(TemplateWriter& w, const Linear& l, bool fp8) const {
+  const Gemm& g = l.gemm;
+  const double input = g.m * g.k;
+  const auto sms_left = [&](TpGemm gemm) {
+    const TpOverlap& o = overlap(gemm);
+    return o.method == TpMethod::bulk && o.set_sm_margin ? s_.cluster.device.sms - o.num_sm : 0;
+  };
+  // The saved, sharded input is gathered again beside the data gradient; its result is reduced beside the weight
+  // gradient. Bulk userbuffers and the plain asynchronous collectives have the same shape.
+  w.set_pass(Pass::backward_data);
+  int32_t gathered = TemplateOp::none;
+  if (gathers())
+    gathered = w.communicate(OpKind::tp_all_gather, Stream::tp,
+                             tp_cost(Collective::all_gather, input * (fp8 ? 1 : 2)));
+  const int32_t data = w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8), sms_left(l.dgrad)));
+  int32_t reduced = TemplateOp::none;
+  if (s_.parallel.tp > 1)
+    reduced = w.communicate_after(
+        data, gathers() ? OpKind::tp_reduce_scatter : OpKind::tp_all_reduce, Stream::tp,
+        tp_cost(gathers() ? Collective::reduce_scatter : Collective::all_reduce, input * output_bytes));
+  w.set_pass(Pass::backward_weight);
+  if (gathered != TemplateOp::none) w.wait(gathered);
+  w.compute(l.op, weight_gradient(g, dtype(fp8)));
+  w.set_pass(Pass::backward);
+  if (reduced != TemplateOp::none) w.wait(reduced);
+}
+
+void LayerTemplates::row_backward(TemplateWriter& w, const Linear& l, bool fp8) const {
+  const Gemm& g = l.gemm;
+  const TpOverlap& method = overlap(l.dgrad);
+  w.set_pass(Pass::backward);
+  if (fp8) quantize(w, gathers() ? z_.local_tokens * g.n : g.m * g.n);
+  w.set_pass(Pass::backward_data);
+  if (gathers() && method.method == TpMethod::ring_exchange) {
+    ring_gather(w, l.op, dgrad(g), dtype(fp8), fp8 ? 1 : 2, method.aggregate);
+  } else {
+    if (gathers())
+      w.exposed(OpKind::tp_all_gather, Stream::tp,
+                tp_cost(Collective::all_gather, g.m * g.n * (fp8 ? 1 : 2)));
+    w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8)));
+  }
+  w.set_pass(Pass::backward_weight);
+  w.compute(l.op, weight_gradient(g, dtype(fp8)));
+  w.set_pass(Pass::backward);
+}
+
+}  // namespace stepsim

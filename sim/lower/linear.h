@@ -1,0 +1,15 @@
+// One linear module of a layer: its GEMM, its name and the overlap settings that concern it.
+#pragma once
+
+#include "sim/lower/layer.h"
+
+namespace stepsim {
+
+/// `dgrad` of a row-parallel module is its own gather; of a column-parallel one the bulk gather of its input.
+struct LayerTemplates::Linear {
+  OpKind op;
+  Gemm gemm;
+  TpGemm fprop, dgrad;
+};
+
+}  // namespace stepsim

@@ -1,0 +1,92 @@
+#include "sim/lower/lower.h"
+
+#include <algorithm>
+
+#include "sim/cost/model_flops.h"
+#include "sim/lower/data_parallel.h"
+#include "sim/lower/memory.h"
+#include "sim/lower/pipeline.h"
+#include "sim/lower/step_writer.h"
+
+namespace stepsim {
+
+namespace {
+
+std::vector<SimulatedDevice> simulated_devices(const Mesh& mesh, const Folding& folding) {
+  std::vector<SimulatedDevice> devices;
+  for (size_t d = 0; d < folding.ranks.size(); ++d)
+    devices.push_back({folding.ranks[d], folding.represents[d], mesh.coordinates(folding.ranks[d]).pp});
+  return devices;
+}
+
+BucketRow bucket_row(const Scenario& s, const ChunkState& state, int stage, int chunk) {
+  return {.stage = stage, .chunk = chunk, .count = static_cast<int>(state.buckets.size()),
+          .elements = state.elements,
+          .bytes = static_cast<double>(state.elements) * (s.precision.grad_reduce_in_fp32 ? 4 : 2)};
+}
+
+TaskGraph finish(StepWriter& writer, std::vector<RendezvousMember>& members) {
+  members = std::move(writer.members());
+  std::stable_sort(members.begin(), members.end(),
+                   [](const auto& a, const auto& b) { return a.transfer < b.transfer; });
+  return std::move(writer.builder()).build();
+}
+
+LoweredStep lower_given(const Scenario& s, const Mesh& mesh, const Folding& folding, const Fabric& fabric) {
+  std::vector<SimulatedDevice> devices = simulated_devices(mesh, folding);
+  StepWriter writer(s, mesh, folding, fabric);
+  const std::vector<StageChunk> split(static_cast<size_t>(s.parallel.pp * s.parallel.chunks()));
+  PipelineWriter pipeline(s, mesh, folding, split, writer, nullptr);
+  std::vector<std::vector<MemoryEvent>> events(devices.size());
+  for (uint32_t d = 0; d < writer.device_count(); ++d) pipeline.write(d, events[d]);
+  std::vector<RendezvousMember> members;
+  TaskGraph graph = finish(writer, members);
+  const size_t count = devices.size();
+  return {.graph = std::move(graph), .devices = std::move(devices), .members = std::move(members),
+          .memory_events = std::move(events), .memory = std::vector<DeviceMemory>(count),
+          .buckets = {}, .barrier = false};
+}
+
+}  // namespace
+
+LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding, const Fabric& fabric) {
+  if (s.costs) return lower_given(s, mesh, folding, fabric);
+  std::vector<SimulatedDevice> devices = simulated_devices(mesh, folding);
+  const std::vector<StageChunk> split = split_layers(s.parallel, s.model.layers);
+  StepWriter writer(s, mesh, folding, fabric);
+  DataParallelWriter data_parallel(s, split, writer, devices);
+  PipelineWriter pipeline(s, mesh, folding, split, writer, &data_parallel);
+
+  std::vector<std::vector<MemoryEvent>> events(devices.size());
+  std::vector<DeviceMemory> memory;
+  std::vector<BucketRow> buckets;
+  const bool recompute = s.recompute == Recompute::full_uniform || s.recompute == Recompute::full_block;
+  for (uint32_t d = 0; d < writer.device_count(); ++d) {
+    data_parallel.begin_step(d);
+    pipeline.write(d, events[d]);
+    data_parallel.end_step(d);
+    int64_t owned = 0;
+    const int chunks = s.parallel.chunks(), stage = devices[d].stage;
+    for (int c = 0; c < chunks; ++c) owned += data_parallel.chunk(d, c).shard;
+    const StageChunk& last = split[static_cast<size_t>((chunks - 1) * s.parallel.pp + stage)];
+    memory.push_back(device_memory(s, last, data_parallel.local_parameters(d), owned, events[d],
+                                   recompute ? s.recompute_layers * layer_activation_bytes(s, false) : 0));
+    const bool first_of_stage = d == 0 || devices[d - 1].stage != stage;
+    if (first_of_stage)
+      for (int c = 0; c < chunks; ++c) buckets.push_back(bucket_row(s, data_parallel.chunk(d, c), stage, c));
+  }
+  std::vector<RendezvousMember> members;
+  TaskGraph graph = finish(writer, members);
+  return {.graph = std::move(graph),
+          .devices = std::move(devices),
+          .members = std::move(members),
+          .memory_events = std::move(events),
+          .memory = std::move(memory),
+          .buckets = std::move(buckets),
+          .model_flops = model_flops(s).value,
+          .hardware_flops = hardware_flops(s).value,
+          .tokens = static_cast<double>(s.batch.global * s.batch.sequence),
+          .barrier = true};
+}
+
+}  // namespace stepsim

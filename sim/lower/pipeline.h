@@ -1,0 +1,54 @@
+// Walks each device's schedule program and writes its computations and messages.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "sim/lower/data_parallel.h"
+#include "sim/lower/layer.h"
+#include "sim/lower/step_writer.h"
+#include "sim/parallel/schedule.h"
+#include "sim/parallel/stages.h"
+
+namespace stepsim {
+
+/// Writes the forward and backward of every microbatch on one device after another.
+class PipelineWriter {
+ public:
+  /// `data_parallel` may be null (given costs).
+  PipelineWriter(const Scenario& scenario, const Mesh& mesh, const Folding& folding,
+                 const std::vector<StageChunk>& split, StepWriter& writer, DataParallelWriter* data_parallel);
+
+  /// Appends the device's allocation events (activation bytes of chunks in flight).
+  void write(uint32_t device, std::vector<MemoryEvent>& memory);
+  /// Bytes that one microbatch of a chunk keeps until its backward.
+  double chunk_activation_bytes(const StageChunk& chunk) const;
+
+ private:
+  /// Templates of one device; layers differ by precision, first microbatch and recompute.
+  struct Templates {
+    Template layer_forward[2][2], layer_backward[2][2];
+    Template embedding_forward, embedding_backward, head_forward, head_backward;
+  };
+  void make_templates(uint32_t device);
+  void forward(uint32_t device, int chunk, int microbatch);
+  void backward(uint32_t device, int chunk, int microbatch);
+  void message(uint32_t device, const Action& action);
+  const StageChunk& stage_chunk(uint32_t device, int chunk) const;
+  bool quantised(int layer) const;
+  bool recomputed(int layer_in_chunk) const;
+
+  const Scenario& s_;
+  const Mesh& mesh_;
+  const Folding& folding_;
+  const std::vector<StageChunk>& split_;
+  StepWriter& w_;
+  DataParallelWriter* dp_;
+  ScheduleShape shape_;
+  std::unique_ptr<Templates> templates_;
+  uint32_t next_ = 0, previous_ = 0;  ///< pipeline neighbours of the device being written
+  int stage_ = 0;
+};
+
+}  // namespace stepsim

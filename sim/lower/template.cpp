@@ -1,0 +1,61 @@
+#include "sim/lower/template.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace stepsim {
+
+int32_t TemplateWriter::compute(OpKind op, Seconds duration, int part) {
+  TemplateOp t{.duration_seconds = duration.value, .op = op, .pass = pass_,
+               .part = static_cast<uint8_t>(part)};
+  assert(pending_.size() <= t.after.size());
+  std::copy(pending_.begin(), pending_.end(), t.after.begin());
+  pending_.clear();
+  template_.ops.push_back(t);
+  return last_compute_ = static_cast<int32_t>(template_.ops.size()) - 1;
+}
+
+int32_t TemplateWriter::communicate(OpKind op, Stream stream, const CollectiveCost& cost, int part) {
+  return communicate_after(last_compute_, op, stream, cost, part);
+}
+
+int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream stream,
+                                          const CollectiveCost& cost, int part) {
+  TemplateOp t{.duration_seconds = cost.duration.value,
+               .latency_seconds = cost.latency.value,
+               .nvlink_rate = cost.nvlink_rate.value,
+               .nic_rate = cost.nic_rate.value,
+               .op = op, .pass = pass_, .stream = stream, .part = static_cast<uint8_t>(part)};
+  t.after[0] = after;
+  template_.ops.push_back(t);
+  return static_cast<int32_t>(template_.ops.size()) - 1;
+}
+
+Template TemplateWriter::finish(LaunchCost launch) && {
+  assert(pending_.empty());
+  // earliest[i]: how long after the first launch op i can start at the soonest, by launches inside this template.
+  std::vector<double> earliest(template_.ops.size());
+  std::array<int32_t, stream_count> tail;
+  tail.fill(TemplateOp::none);
+  for (size_t i = 0; i < template_.ops.size(); ++i) {
+    TemplateOp& op = template_.ops[i];
+    op.launch_lag_seconds = launch.captured ? launch.each.value : launch.each.value * static_cast<double>(i + 1);
+    double implied = -1;
+    const auto behind = [&](int32_t p) {
+      if (p < 0) return;
+      const auto j = static_cast<size_t>(p);
+      implied = std::max(implied, earliest[j] + template_.ops[j].duration_seconds);
+    };
+    int32_t& last = tail[static_cast<size_t>(op.stream)];
+    behind(last);
+    for (int32_t p : op.after) behind(p);
+    op.launch_edge = op.launch_lag_seconds > implied;
+    earliest[i] = std::max(op.launch_lag_seconds, implied);
+    last = static_cast<int32_t>(i);
+  }
+  const auto count = static_cast<double>(template_.ops.size());
+  template_.host_seconds = launch.captured ? launch.each.value : launch.each.value * count;
+  return std::move(template_);
+}
+
+}  // namespace stepsim

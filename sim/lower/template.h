@@ -1,0 +1,71 @@
+// A template: the tasks of one module pass (a layer's forward, its backward, the head ...) on one device, with times.
+// Every microbatch stamps it into the graph, so costs and dependencies are worked out once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sim/base/units.h"
+#include "sim/lower/label.h"
+#include "sim/network/collective.h"
+
+namespace stepsim {
+
+/// One task to be stamped. Operations of one stream follow each other without being told.
+struct TemplateOp {
+  static constexpr int32_t none = -1;      ///< no dependency
+  static constexpr int32_t previous = -2;  ///< the compute task before the template
+
+  double duration_seconds = 0;
+  double latency_seconds = 0;      ///< communication: part that moves no bytes
+  double launch_lag_seconds = 0;   ///< host time from the start of the template's launches to this one
+  double nvlink_rate = 0, nic_rate = 0;  ///< link load while bytes move, bytes/s
+  std::array<int32_t, 3> after{none, none, none};  ///< operations of this template, beside stream order
+  OpKind op{};
+  Pass pass{};
+  Stream stream = Stream::compute;
+  uint8_t part = 0;
+  bool launch_edge = true;  ///< false when earlier launches imply this one
+};
+
+/// Operations in issue order.
+struct Template {
+  std::vector<TemplateOp> ops;
+  double host_seconds = 0;  ///< launching all of it
+};
+
+/// What launching costs: one launch a kernel, or one for a captured graph.
+struct LaunchCost {
+  Seconds each;
+  bool captured = false;  ///< the template is one graph: `each` once for all
+};
+
+/// Builds a template operation by operation.
+class TemplateWriter {
+ public:
+  explicit TemplateWriter(Pass pass) : pass_(pass) {}
+  void set_pass(Pass pass) { pass_ = pass; }
+
+  /// A kernel on the compute stream; consumes the pending waits. Returns its index.
+  int32_t compute(OpKind op, Seconds duration, int part = 0);
+  /// A collective or transfer on `stream`, behind operation `after` (default: the last compute operation).
+  int32_t communicate(OpKind op, Stream stream, const CollectiveCost& cost, int part = 0);
+  int32_t communicate_after(int32_t after, OpKind op, Stream stream, const CollectiveCost& cost, int part = 0);
+  /// The next kernel waits for `op`.
+  void wait(int32_t op) { pending_.push_back(op); }
+  int32_t last_compute() const { return last_compute_; }
+  /// A collective that the next kernel waits for: exposed.
+  void exposed(OpKind op, Stream stream, const CollectiveCost& cost) { wait(communicate(op, stream, cost)); }
+
+  /// Fixes launch times. Drops launch edges that stream order and earlier launches imply (exact, not a heuristic).
+  Template finish(LaunchCost launch) &&;
+
+ private:
+  Pass pass_;
+  Template template_;
+  std::vector<int32_t> pending_;
+  int32_t last_compute_ = TemplateOp::previous;
+};
+
+}  // namespace stepsim

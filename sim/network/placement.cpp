@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "sim/network/collective.h"
+
+namespace stepsim {
+namespace {
+
+/// Members by NVLink domain, both in the order in which the group names them.
+std::vector<std::vector<int>> by_domain(std::span<const int> gpus, const Fabric& fabric) {
+  std::vector<std::vector<int>> domains;
+  std::map<int, size_t> index;
+  for (const int gpu : gpus) {
+    const auto [found, added] = index.try_emplace(fabric.domain_of(gpu), domains.size());
+    if (added) domains.emplace_back();
+    domains[found->second].push_back(gpu);
+  }
+  return domains;
+}
+
+/// NICs that these members of one domain can use. A GPU brings its own; GPUs can also share one.
+int nics_of(const std::vector<int>& members, const Cluster& cluster) {
+  const int gpus = cluster.gpus_per_node, nics = cluster.nics_per_node;
+  if (nics >= gpus) return static_cast<int>(members.size()) * (nics / gpus);
+  std::set<int> used;
+  for (const int gpu : members) used.insert(gpu / gpus * nics + gpu % gpus * nics / gpus);
+  return static_cast<int>(used.size());
+}
+
+}  // namespace
+
+// The ring visits domain after domain; member i of one sends to member i of the next. The slowest
+// such route sets the pace.
+GroupPlacement place(std::span<const int> gpus, const Fabric& fabric, const Cluster& cluster) {
+  GroupPlacement group;
+  group.size = static_cast<int>(gpus.size());
+  const std::vector<std::vector<int>> domains = by_domain(gpus, fabric);
+  if (domains.empty()) return group;
+  group.domains = static_cast<int>(domains.size());
+  const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+  const std::vector<int>& fewest = *std::min_element(domains.begin(), domains.end(), fewer);
+  group.per_domain = static_cast<int>(fewest.size());
+  group.nics_per_domain = nics_of(fewest, cluster);
+  if (group.domains == 1) return group;
+
+  group.network_bandwidth = {std::numeric_limits<double>::infinity()};
+  std::set<int> seen;
+  using Hop = std::pair<std::string, std::string>;
+  std::map<Hop, std::pair<BytesPerSecond, int>>
+      flows;  // free-form: this group's flows on each link
+  for (size_t d = 0; d < domains.size(); ++d)
+    for (size_t i = 0; i < fewest.size(); ++i) {
+      const int from = domains[d][i], to = domains[(d + 1) % domains.size()][i];
+      const int route_class = fabric.route_class(from, to);
+      if (route_class >= 0 && !seen.insert(route_class).second) continue;
+      const Route route = fabric.route(from, to);
+      group.network_bandwidth = std::min(group.network_bandwidth, route.bandwidth);
+      group.network_latency = std::max(group.network_latency, route.latency);
+      if (route_class >= 0) continue;
+      for (size_t hop = 0; hop < route.links.size(); ++hop) {
+        auto& [bandwidth, count] = flows[{route.vertices[hop], route.vertices[hop + 1]}];
+        bandwidth = route.links[hop];
+        ++count;
+      }
+    }
+  for (const auto& [hop, flow] : flows)
+    group.network_bandwidth = std::min(group.network_bandwidth, flow.first / flow.second);
+  return group;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,62 @@
+// Pairs: NCCL send/recv, and a neighbour's buffer written directly.
+#include <algorithm>
+#include <bit>
+
+#include "sim/network/algorithm.h"
+
+namespace stepsim {
+namespace {
+
+// NCCL src/enqueue.cc: a pair gets its part of 32 channels, more once its bytes fill them. The part
+// and its size agree with sendrecv over NVLink in 4, 8 and 64 ranks (xxrjun H100, openxla/xla
+// performance tables).
+constexpr double pair_channels = 32;
+constexpr Bytes bytes_per_channel{16.0 * 1024 * 1024};
+
+BytesPerSecond channel_limit(Bytes bytes, const GroupPlacement& group, const Cluster& cluster) {
+  const double ranks = std::bit_ceil(static_cast<unsigned>(std::max(2, group.size)));
+  const double channels =
+      std::clamp(bytes / bytes_per_channel, std::max(1.0, pair_channels / ranks), pair_channels);
+  return cluster.device.nvlink_channel_bandwidth * channels;
+}
+
+CollectiveCost transfer_cost(Bytes bytes, Seconds latency, BytesPerSecond rate, bool inside) {
+  CollectiveCost cost;
+  cost.latency = latency;
+  cost.duration = latency + bytes / rate;
+  cost.wire_bytes = bytes;
+  (inside ? cost.nvlink_rate : cost.nic_rate) = rate;
+  return cost;
+}
+
+}  // namespace
+
+bool pair_serves(Collective op, const GroupPlacement&) { return op == Collective::send_recv; }
+
+CollectiveCost pair_cost(Collective, Bytes bytes, const GroupPlacement& group,
+                         const Cluster& cluster) {
+  if (group.domains > 1)
+    return transfer_cost(bytes, start_up(cluster) + group.network_latency, group.network_bandwidth,
+                         false);
+  BytesPerSecond rate = nvlink_bus(cluster);
+  if (cluster.device.nvlink_channel_bandwidth > BytesPerSecond{})
+    rate = std::min(rate, channel_limit(bytes, group, cluster));
+  return transfer_cost(bytes, start_up(cluster) + cluster.device.nvlink_latency, rate, true);
+}
+
+bool copy_serves(Collective op, const GroupPlacement&) { return op == Collective::peer_copy; }
+
+CollectiveCost copy_cost(Collective, Bytes bytes, const GroupPlacement& group,
+                         const Cluster& cluster) {
+  if (group.domains > 1)
+    return transfer_cost(bytes, group.network_latency, group.network_bandwidth, false);
+  return transfer_cost(bytes, cluster.device.nvlink_latency, nvlink_bus(cluster), true);
+}
+
+Plan pair_plan(Collective, const GroupPlacement&) {
+  Plan plan;
+  plan.moves.push_back({.step = 0, .from = 0, .to = 1, .channel = 0, .chunk = 0, .reduce = false});
+  return plan;
+}
+
+}  // namespace stepsim

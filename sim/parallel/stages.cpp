@@ -1,0 +1,41 @@
+#include "sim/parallel/stages.h"
+
+#include <cassert>
+
+namespace stepsim {
+
+std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers) {
+  const int ranks = parallel.pp, chunks = parallel.chunks(), stages = ranks * chunks;
+  const bool uneven = parallel.first_stage_layers || parallel.last_stage_layers;
+  std::vector<int> per_rank(static_cast<size_t>(ranks));
+  if (uneven) {
+    const int first = parallel.first_stage_layers.value_or(-1);
+    const int last = parallel.last_stage_layers.value_or(-1);
+    const int given = (first >= 0 ? 1 : 0) + (last >= 0 ? 1 : 0);
+    const int rest = layers - (first >= 0 ? first : 0) - (last >= 0 ? last : 0);
+    const int middle = ranks > given ? rest / (ranks - given) : 0;
+    for (int& n : per_rank) n = middle;
+    if (first >= 0) per_rank.front() = first;
+    if (last >= 0) per_rank.back() = last;
+  } else {
+    const int extra = (parallel.account_for_embedding ? 1 : 0) + (parallel.account_for_loss ? 1 : 0);
+    for (int& n : per_rank) n = (layers + extra) / ranks;
+  }
+
+  std::vector<StageChunk> split(static_cast<size_t>(stages));
+  int next = 0;
+  for (int v = 0; v < stages; ++v) {
+    StageChunk& chunk = split[static_cast<size_t>(v)];
+    chunk.embedding = v == 0;
+    chunk.head = v == stages - 1;
+    chunk.layer_count = per_rank[static_cast<size_t>(v % ranks)] / chunks;
+    if (!uneven && chunk.embedding && parallel.account_for_embedding) --chunk.layer_count;
+    if (!uneven && chunk.head && parallel.account_for_loss) --chunk.layer_count;
+    chunk.first_layer = next;
+    next += chunk.layer_count;
+  }
+  assert(next == layers);
+  return split;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,48 @@
+#include "sim/report/critical_path.h"
+
+#include <algorithm>
+#include <array>
+
+namespace stepsim {
+namespace {
+
+constexpr std::array<std::string_view, 9> kinds{"compute", "optimizer", "host", "tp",   "cp",
+                                                "pp",      "dp",        "embedding", "start"};
+constexpr size_t host_kind = 2, start_kind = 8;
+
+size_t kind_of(const OpRow& op) {
+  switch (op.task_class) {
+    case TaskClass::compute: return 0;
+    case TaskClass::optimizer: return 1;
+    case TaskClass::communication: return host_kind + static_cast<size_t>(op.comm);
+    case TaskClass::host:
+    case TaskClass::marker: return host_kind;
+  }
+  return start_kind;
+}
+
+}  // namespace
+
+std::vector<PathPart> critical_path(const LoweredStep& step, const Timeline& timeline, StepEnd end) {
+  std::array<CompensatedSum, kinds.size()> sums;
+  double high = end.seconds;
+  bool by_lag = false;
+  for (TaskId task = end.task; task != no_task;) {
+    const double begin = std::min(high, timeline.start_seconds[index(task)]);
+    sums[by_lag ? host_kind : kind_of(row(label_of(step.graph, task).op))].add(high - begin);
+    high = begin;
+    const TaskId next = timeline.binding[index(task)];
+    by_lag = next != no_task && !waited_for_finish(timeline, next, task);
+    task = next;
+  }
+  sums[start_kind].add(high);
+
+  std::vector<PathPart> parts;
+  for (size_t k = 0; k < kinds.size(); ++k)
+    if (sums[k].value() > 0) parts.push_back({kinds[k], sums[k].value()});
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const PathPart& a, const PathPart& b) { return a.seconds > b.seconds; });
+  return parts;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,190 @@
+#include "sim/report/json.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace stepsim {
+
+std::string_view name(ScheduleKind kind) {
+  constexpr std::array<std::string_view, 3> names{"gpipe", "1f1b", "interleaved"};
+  return names[static_cast<size_t>(kind)];
+}
+
+std::string_view name(Finding::Kind kind) {
+  constexpr std::array<std::string_view, 4> names{"silent", "error", "unit", "advice"};
+  return names[static_cast<size_t>(kind)];
+}
+
+std::string_view name(Dtype type) {
+  constexpr std::array<std::string_view, dtype_count> names{"fp32", "tf32", "bf16", "fp16", "fp8"};
+  return names[static_cast<size_t>(type)];
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+/// JSON text of ours; text that is none is kept as a string.
+Json parsed(const std::string& text) {
+  Json value = Json::parse(text, nullptr, false);
+  return value.is_discarded() ? Json(text) : value;
+}
+
+/// Fractions of the step. Causes that are not simulated are null.
+Json ledger(const Ledger& ledger, double step_seconds, bool contends) {
+  const auto share = [&](Cause c) {
+    return step_seconds > 0 ? Json(ledger[c] / step_seconds) : Json();
+  };
+  Json out;
+  out["compute"] = share(Cause::compute);
+  out["contention"] = contends ? share(Cause::contention) : Json();
+  for (const Cause c : {Cause::optimizer, Cause::host, Cause::bubble, Cause::skew, Cause::exposed_tp,
+                        Cause::exposed_cp})
+    out[std::string(name(c))] = share(c);
+  out["exposed_ep"] = nullptr;
+  out["exposed_pp"] = share(Cause::exposed_pp);
+  out["exposed_dp"] = share(Cause::exposed_dp);
+  out["exposed_edp"] = nullptr;
+  out["exposed_embedding"] = share(Cause::exposed_embedding);
+  out["exposed_offload"] = nullptr;
+  return out;
+}
+
+Json efficiency(const CommunicationTable& table) {
+  const auto of = [](const std::optional<Communication>& c) {
+    return c ? or_null(c->efficiency()) : Json();
+  };
+  const auto of_class = [&](CommClass c) { return of(table.by_class[static_cast<size_t>(c)]); };
+  return {{"overall", of(table.overall)},      {"tp", of_class(CommClass::tp)},
+          {"cp", of_class(CommClass::cp)},     {"ep", nullptr},
+          {"pp", of_class(CommClass::pp)},     {"dp", of_class(CommClass::dp)},
+          {"edp", nullptr}};
+}
+
+Json communication_seconds(const CommunicationTable& table) {
+  const auto of = [&](CommClass c) -> Json {
+    const std::optional<Communication>& row = table.by_class[static_cast<size_t>(c)];
+    if (!row) return nullptr;
+    return {{"total", row->total_seconds},
+            {"hidden", row->hidden_seconds},
+            {"not_hidden", row->not_hidden_seconds()},
+            {"waiting", row->waiting_seconds}};
+  };
+  return {{"tp", of(CommClass::tp)}, {"cp", of(CommClass::cp)}, {"ep", nullptr},
+          {"pp", of(CommClass::pp)}, {"dp", of(CommClass::dp)}, {"edp", nullptr},
+          {"embedding", of(CommClass::embedding)}};
+}
+
+Json memory(const std::optional<MemoryReport>& memory) {
+  if (!memory) return nullptr;
+  const DeviceMemory& m = memory->sizes;
+  return {{"peak_bytes", memory->peak_bytes()},
+          {"rank", memory->rank},
+          {"reserve_bytes", m.reserve},
+          {"capacity_bytes", memory->capacity_bytes},
+          {"fits", memory->fits()},
+          {"by_class",
+           {{"parameters", m.parameters},
+            {"gradients", m.gradients},
+            {"optimizer", m.optimizer},
+            {"activations", m.activations},
+            {"logits", m.logits},
+            {"buffers", m.buffers}}}};
+}
+
+Json findings(const std::vector<Finding>& findings) {
+  Json out = Json::array();
+  for (const Finding& f : findings)
+    out.push_back({{"id", f.id},
+                   {"kind", name(f.kind)},
+                   {"key", f.key},
+                   {"pointer", f.pointer},
+                   {"requested", f.requested},
+                   {"effective", f.effective},
+                   {"reason", f.reason}});
+  return out;
+}
+
+Json mesh(const Scenario& scenario, const std::vector<Straddling>& straddling) {
+  const Parallelism& p = scenario.parallel;
+  Json groups = Json::array();
+  for (const Straddling& s : straddling)
+    groups.push_back({{"group", name(s.kind)}, {"groups", s.groups}, {"domains", s.domains}});
+  return {{"world", p.world()},
+          {"tp", p.tp},
+          {"pp", p.pp},
+          {"vp", or_null(p.vp)},
+          {"cp", p.cp},
+          {"dp", p.dp},
+          {"ep", nullptr},
+          {"etp", nullptr},
+          {"edp", nullptr},
+          {"min_gpus", Mesh(p).min_gpus()},
+          {"microbatches", scenario.batch.microbatches},
+          {"schedule", name(scenario.schedule)},
+          {"straddling", groups}};
+}
+
+}  // namespace
+
+std::string report_json(const Scenario& scenario, const Report& report,
+                        const std::optional<Timing>& timing) {
+  Json out;
+  out["schema"] = "stepsim.report/1";
+  out["version"] = STEPSIM_VERSION;
+  out["scenario"] = scenario.resolved_json.empty() ? Json() : parsed(scenario.resolved_json);
+  out["step_time_seconds"] = report.step_seconds;
+  out["interval"] = nullptr;
+  out["tokens_per_second_per_gpu"] = or_null(report.tokens_per_second_per_gpu);
+  out["model_tflops_per_gpu"] = report.model_flops_per_second_per_gpu
+                                    ? Json(*report.model_flops_per_second_per_gpu / 1e12)
+                                    : Json();
+  out["mfu"] = or_null(report.mfu);
+  out["hfu"] = or_null(report.hfu);
+  out["bubble_fraction"] = report.bubble_fraction;
+  out["overlap_efficiency"] = efficiency(report.communication);
+  out["communication_seconds"] = communication_seconds(report.communication);
+  out["ledger"] = ledger(report.ledger, report.step_seconds, report.compute_contends);
+  out["devices"] = Json::array();
+  for (const DeviceReport& d : report.devices)
+    out["devices"].push_back(
+        {{"rank", d.rank},
+         {"represents", d.represents},
+         {"stage", d.stage},
+         {"ledger", ledger(d.ledger, report.step_seconds, report.compute_contends)},
+         {"peak_bytes", or_null(d.peak_bytes)}});
+  out["memory"] = memory(report.memory);
+  out["critical_path"] = Json::array();
+  for (const PathPart& p : report.critical_path)
+    out["critical_path"].push_back({{"kind", p.kind}, {"seconds", p.seconds}});
+  out["findings"] = findings(scenario.findings);
+  out["effective"] = Json::object();
+  for (const auto& [key, value] : scenario.effective) out["effective"][key] = parsed(value);
+  out["not_modelled"] = scenario.not_modelled;
+  out["mesh"] = mesh(scenario, report.straddling);
+  out["buckets"] = Json::array();
+  for (const BucketRow& b : report.buckets)
+    out["buckets"].push_back({{"stage", b.stage},
+                              {"chunk", b.chunk},
+                              {"count", b.count},
+                              {"elements", b.elements},
+                              {"bytes", b.bytes}});
+  out["counts"] = {{"gpus", report.gpus},
+                   {"simulated_devices", report.devices.size()},
+                   {"tasks", report.tasks}};
+  if (timing) {
+    out["timing"] = {{"lower_seconds", timing->lower_seconds},
+                     {"engine_seconds", timing->engine_seconds},
+                     {"tasks_per_second", timing->engine_seconds > 0
+                                              ? Json(report.tasks / timing->engine_seconds)
+                                              : Json()}};
+  }
+  return out.dump(2) + "\n";
+}
+
+}  // namespace stepsim

@@ -1,0 +1,46 @@
+// Where the step of each device goes. Law: the causes of one device add up to the step.
+//
+// Busy time of the compute stream is classed by its kernels. Every idle stretch is explained by walking the binding
+// chain back from the task that ends it: the dependency that arrived last, then the one that it waited for.
+//   bytes moving for this device's stage            -> exposed_<class>
+//   the host had not launched                       -> host
+//   producer or member of another stage             -> bubble, for all that remains
+//   another device of the same stage computing      -> skew, for all that remains
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "sim/report/step_end.h"
+
+namespace stepsim {
+
+/// What an instant of a device's compute stream is spent on.
+enum class Cause : uint8_t {
+  compute, contention, optimizer, host, bubble, skew,
+  exposed_tp, exposed_cp, exposed_pp, exposed_dp, exposed_embedding
+};
+inline constexpr int cause_count = 11;
+std::string_view name(Cause cause);
+
+/// Seconds by cause of one device, or a weighted mean over devices.
+struct Ledger {
+  std::array<double, cause_count> seconds{};
+
+  double operator[](Cause c) const { return seconds[static_cast<size_t>(c)]; }
+  double sum() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+  double exposed() const {
+    return std::accumulate(seconds.begin() + static_cast<int>(Cause::exposed_tp), seconds.end(), 0.0);
+  }
+};
+
+/// One ledger a simulated device. Linear in tasks for chains as short as a gap.
+std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, StepEnd end);
+
+/// Mean over all ranks: each device weighs the ranks that it represents.
+Ledger mean_ledger(const std::vector<Ledger>& ledgers, const std::vector<SimulatedDevice>& devices);
+
+}  // namespace stepsim

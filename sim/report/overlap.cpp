@@ -1,0 +1,132 @@
+#include "sim/report/overlap.h"
+
+#include <algorithm>
+
+namespace stepsim {
+namespace {
+
+bool earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
+
+/// Appends, growing the last interval where they touch: the tasks of one stream come in time order.
+void append(std::vector<Interval>& intervals, Interval i) {
+  if (i.finish <= i.start) return;
+  if (!intervals.empty() && i.start <= intervals.back().finish && i.start >= intervals.back().start) {
+    intervals.back().finish = std::max(intervals.back().finish, i.finish);
+  } else {
+    intervals.push_back(i);
+  }
+}
+
+/// What one device does, as intervals; classes in order of CommClass.
+struct Activity {
+  std::vector<Interval> compute;
+  std::array<std::vector<Interval>, comm_class_count> transfers;
+  std::array<double, comm_class_count> waiting_seconds{};
+};
+
+}  // namespace
+
+std::vector<Interval> interval_union(std::vector<Interval> intervals) {
+  if (!std::is_sorted(intervals.begin(), intervals.end(), earlier))
+    std::sort(intervals.begin(), intervals.end(), earlier);
+  size_t kept = 0;
+  for (const Interval i : intervals) {
+    if (i.finish <= i.start) continue;
+    if (kept > 0 && i.start <= intervals[kept - 1].finish) {
+      intervals[kept - 1].finish = std::max(intervals[kept - 1].finish, i.finish);
+    } else {
+      intervals[kept++] = i;
+    }
+  }
+  intervals.resize(kept);
+  return intervals;
+}
+
+double length(const std::vector<Interval>& intervals) {
+  CompensatedSum sum;
+  for (const Interval i : intervals) sum.add(i.finish - i.start);
+  return sum.value();
+}
+
+double common_length(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  CompensatedSum sum;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const double shared = std::min(a[i].finish, b[j].finish) - std::max(a[i].start, b[j].start);
+    if (shared > 0) sum.add(shared);
+    if (a[i].finish < b[j].finish) ++i; else ++j;
+  }
+  return sum.value();
+}
+
+CommunicationTable communication(const LoweredStep& step, const Timeline& timeline, StepEnd end) {
+  const TaskGraph& graph = step.graph;
+  std::vector<Activity> activities(step.devices.size());
+  std::array<bool, comm_class_count> present{};
+  const auto clipped = [&](uint32_t t) {
+    return Interval{std::min(timeline.start_seconds[t], end.seconds),
+                    std::min(timeline.finish_seconds[t], end.seconds)};
+  };
+
+  for (uint32_t t = 0; t < graph.task_count(); ++t) {
+    const OpRow& op = row(Label::unpack(graph.labels[t]).op);
+    if (op.comm != CommClass::none) present[static_cast<size_t>(op.comm)] = true;
+    const StreamId stream = graph.streams[t];
+    if (stream == no_stream) continue;
+    Activity& activity = activities[device_of(stream)];
+    if (op.task_class == TaskClass::communication) {
+      append(activity.transfers[static_cast<size_t>(op.comm)], clipped(t));
+    } else if (stream_of(stream) == Stream::compute && op.task_class != TaskClass::marker &&
+               op.task_class != TaskClass::host) {
+      append(activity.compute, clipped(t));
+    }
+  }
+  for (const RendezvousMember& m : step.members) {
+    const uint32_t t = index(m.transfer);
+    const auto c = static_cast<size_t>(row(Label::unpack(graph.labels[t]).op).comm);
+    Activity& activity = activities[device_of(m.stream)];
+    const Interval moving = clipped(t);
+    append(activity.transfers[c], moving);
+    if (m.arrival != no_task)
+      activity.waiting_seconds[c] +=
+          std::max(0.0, moving.start - timeline.finish_seconds[index(m.arrival)]);
+  }
+
+  CommunicationTable table;
+  double ranks = 0;
+  for (size_t d = 0; d < activities.size(); ++d) {
+    Activity& activity = activities[d];
+    const auto weight = static_cast<double>(step.devices[d].represents);
+    ranks += weight;
+    const std::vector<Interval> compute = interval_union(std::move(activity.compute));
+    std::vector<Interval> all;
+    const auto add = [&](std::optional<Communication>& sum, const std::vector<Interval>& transfers,
+                         double waiting) {
+      if (!sum) sum.emplace();
+      sum->total_seconds += weight * length(transfers);
+      sum->hidden_seconds += weight * common_length(transfers, compute);
+      sum->waiting_seconds += weight * waiting;
+    };
+    double waiting = 0;
+    for (size_t c = 1; c < comm_class_count; ++c) {
+      if (!present[c]) continue;
+      const std::vector<Interval> transfers = interval_union(std::move(activity.transfers[c]));
+      add(table.by_class[c], transfers, activity.waiting_seconds[c]);
+      waiting += activity.waiting_seconds[c];
+      const auto middle = static_cast<std::ptrdiff_t>(all.size());
+      all.insert(all.end(), transfers.begin(), transfers.end());
+      std::inplace_merge(all.begin(), all.begin() + middle, all.end(), earlier);
+    }
+    if (std::find(present.begin(), present.end(), true) != present.end())
+      add(table.overall, interval_union(std::move(all)), waiting);
+  }
+  const auto average = [&](std::optional<Communication>& sum) {
+    if (!sum) return;
+    for (double* s : {&sum->total_seconds, &sum->hidden_seconds, &sum->waiting_seconds})
+      *s /= std::max(ranks, 1.0);
+  };
+  average(table.overall);
+  for (auto& row : table.by_class) average(row);
+  return table;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,74 @@
+#include "sim/report/report.h"
+
+#include <algorithm>
+
+namespace stepsim {
+namespace {
+
+/// The main GEMMs run in fp8 when it is on, else in the parameters' compute type.
+Dtype main_dtype(const Precision& p) {
+  return p.fp8 != Fp8Recipe::none ? Dtype::fp8 : p.parameters;
+}
+
+/// Throughput and utilisation; nothing of it without a model.
+void rate(Report& report, const Scenario& scenario, const LoweredStep& step) {
+  const double gpu_seconds = static_cast<double>(report.gpus) * report.step_seconds;
+  if (scenario.costs || gpu_seconds <= 0) return;
+  if (step.tokens > 0) report.tokens_per_second_per_gpu = step.tokens / gpu_seconds;
+  report.peak_dtype = main_dtype(scenario.precision);
+  report.peak = scenario.cluster.device.gemm[static_cast<size_t>(report.peak_dtype)].peak;
+  const auto share = [&](double flops) -> std::optional<double> {
+    if (report.peak.value <= 0 || flops <= 0) return std::nullopt;
+    return flops / gpu_seconds / report.peak.value;
+  };
+  if (step.model_flops > 0) report.model_flops_per_second_per_gpu = step.model_flops / gpu_seconds;
+  report.mfu = share(step.model_flops);
+  report.hfu = share(step.hardware_flops);
+}
+
+std::optional<MemoryReport> peak_memory(const Scenario& scenario, const LoweredStep& step) {
+  if (scenario.costs || step.memory.empty()) return std::nullopt;
+  const auto total = [](const DeviceMemory& m) { return m.peak() + m.reserve; };
+  const auto peak = std::max_element(
+      step.memory.begin(), step.memory.end(),
+      [&](const DeviceMemory& a, const DeviceMemory& b) { return total(a) < total(b); });
+  const auto device = static_cast<size_t>(peak - step.memory.begin());
+  return MemoryReport{.rank = step.devices[device].rank,
+                      .sizes = *peak,
+                      .capacity_bytes = scenario.cluster.device.memory_capacity.value};
+}
+
+}  // namespace
+
+Report make_report(const Scenario& scenario, const LoweredStep& step, const Timeline& timeline) {
+  const StepEnd end = step_end(step, timeline);
+  Report report;
+  report.step_seconds = end.seconds;
+  report.gpus = scenario.parallel.world();
+  report.tasks = step.graph.task_count();
+  report.buckets = step.buckets;
+  rate(report, scenario, step);
+
+  const std::vector<Ledger> by_device = ledgers(step, timeline, end);
+  report.ledger = mean_ledger(by_device, step.devices);
+  report.bubble_fraction = end.seconds > 0 ? report.ledger[Cause::bubble] / end.seconds : 0;
+  report.compute_contends =
+      std::any_of(step.graph.flows.begin(), step.graph.flows.end(), [&](const FlowRow& flow) {
+        return row(label_of(step.graph, flow.task).op).task_class == TaskClass::compute;
+      });
+  report.communication = communication(step, timeline, end);
+  report.critical_path = critical_path(step, timeline, end);
+  report.memory = peak_memory(scenario, step);
+
+  for (size_t d = 0; d < step.devices.size(); ++d) {
+    const SimulatedDevice& device = step.devices[d];
+    std::optional<double> peak;
+    if (report.memory && d < step.memory.size()) peak = step.memory[d].peak();
+    report.devices.push_back({device.rank, device.represents, device.stage, by_device[d], peak});
+  }
+  if (!scenario.costs)
+    report.straddling = straddling(Mesh(scenario.parallel), scenario.cluster.nvlink_domain);
+  return report;
+}
+
+}  // namespace stepsim

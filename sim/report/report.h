@@ -1,0 +1,59 @@
+// Everything that is said about one simulated step, as plain values. Every figure is a pass over the Timeline.
+// A figure that does not apply (no model, no such communication) is absent, never 0.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/config/scenario.h"
+#include "sim/parallel/mesh.h"
+#include "sim/report/critical_path.h"
+#include "sim/report/ledger.h"
+#include "sim/report/overlap.h"
+
+namespace stepsim {
+
+/// One simulated device and the ranks that it stands for.
+struct DeviceReport {
+  int rank = 0;
+  int64_t represents = 1;
+  int stage = 0;
+  Ledger ledger;  ///< seconds; adds up to the step
+  std::optional<double> peak_bytes;
+};
+
+/// The rank that peaks.
+struct MemoryReport {
+  int rank = 0;
+  DeviceMemory sizes;
+  double capacity_bytes = 0;
+  double peak_bytes() const { return sizes.peak(); }
+  bool fits() const { return sizes.peak() + sizes.reserve <= capacity_bytes; }
+};
+
+/// One step. Absent throughput, utilisation and memory: the scenario gives costs in place of a model.
+struct Report {
+  double step_seconds = 0;
+  std::optional<double> tokens_per_second_per_gpu;
+  std::optional<double> model_flops_per_second_per_gpu;
+  std::optional<double> mfu, hfu;
+  Dtype peak_dtype = Dtype::bf16;  ///< of the main GEMMs; MFU is over its dense vendor peak
+  FlopsPerSecond peak;
+
+  double bubble_fraction = 0;  ///< of device time, weighted by ranks
+  CommunicationTable communication;
+  Ledger ledger;                    ///< seconds, mean over all ranks
+  bool compute_contends = false;    ///< some kernel claims a shared resource; else contention does not apply
+  std::vector<DeviceReport> devices;
+  std::optional<MemoryReport> memory;
+  std::vector<PathPart> critical_path;
+  std::vector<Straddling> straddling;
+  std::vector<BucketRow> buckets;
+  int64_t gpus = 0;
+  uint32_t tasks = 0;
+};
+
+Report make_report(const Scenario& scenario, const LoweredStep& step, const Timeline& timeline);
+
+}  // namespace stepsim

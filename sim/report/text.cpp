@@ -1,0 +1,258 @@
+#include "sim/report/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "sim/report/json.h"
+#include "sim/report/page.h"
+
+namespace stepsim {
+namespace {
+
+constexpr size_t page_width = 100;
+constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+
+std::string_view plain_words(Cause c) {
+  constexpr std::array<std::string_view, cause_count> words{
+      "compute",
+      "contention",
+      "optimizer",
+      "host (kernel not launched yet)",
+      "pipeline bubble",
+      "skew (slower peer, same stage)",
+      "exposed tp communication",
+      "exposed cp communication",
+      "exposed pp communication",
+      "exposed dp communication",
+      "exposed embedding all-reduce"};
+  return words[static_cast<size_t>(c)];
+}
+
+/// Seconds as a headline: 9.123 s, 812.345 ms, 812.3 us.
+std::string duration(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.3f} ms", seconds * 1e3);
+  return fmt::format("{:.3f} us", seconds * 1e6);
+}
+
+/// Formats milliseconds of one report with the same number of decimals everywhere.
+class Milliseconds {
+ public:
+  explicit Milliseconds(double step_seconds)
+      : decimals_(step_seconds >= 1 ? 1 : step_seconds >= 0.01 ? 2 : 4) {}
+  std::string operator()(double seconds) const {
+    return fmt::format("{:.{}f}", seconds * 1e3, decimals_);
+  }
+
+ private:
+  int decimals_;
+};
+
+std::string percent(double fraction) { return fmt::format("{:.1f} %", fraction * 100); }
+
+void write_title(Page& page, const Scenario& s, const Report& r) {
+  const Parallelism& p = s.parallel;
+  std::string layout = fmt::format("TP{} PP{}", p.tp, p.pp);
+  if (p.vp) layout += fmt::format(" VP{}", *p.vp);
+  layout += fmt::format(" CP{} DP{}", p.cp, p.dp);
+  if (p.sequence_parallel) layout += " SP";
+  const std::string subject = s.costs ? s.name.empty() ? "given costs" : s.name + " (given costs)"
+                              : s.model.name.empty() ? s.name
+                                                     : s.model.name;
+  page.line("{} on {} GPU{}: {}, {}, {} microbatches", subject, r.gpus, r.gpus == 1 ? "" : "s",
+            layout, name(s.schedule), s.batch.microbatches);
+  if (s.costs) {
+    page.line("GBS {}, MBS {}; times per stage as given, no model", s.batch.global, s.batch.micro);
+    return;
+  }
+  page.line("GBS {}, MBS {}, sequence {}, {}; {}, {} node{} of {} x {}", s.batch.global,
+            s.batch.micro, s.batch.sequence, s.precision.recipe, s.cluster.system, s.cluster.nodes,
+            s.cluster.nodes == 1 ? "" : "s", s.cluster.gpus_per_node, s.cluster.device.name);
+}
+
+void write_fit(Page& page, const MemoryReport& m) {
+  const double need = m.peak_bytes() + m.sizes.reserve;
+  const std::string sum =
+      fmt::format("{:.1f} GiB peak on rank {} + {:.1f} GiB reserve", m.peak_bytes() / gib, m.rank,
+                  m.sizes.reserve / gib);
+  if (m.fits()) {
+    page.line("Memory         fits: {} of {:.1f} GiB, {:.1f} GiB free", sum,
+              m.capacity_bytes / gib, (m.capacity_bytes - need) / gib);
+  } else {
+    page.line("DOES NOT FIT   {} is {:.1f} GiB more than the {:.1f} GiB of the device", sum,
+              (need - m.capacity_bytes) / gib, m.capacity_bytes / gib);
+  }
+}
+
+void write_headline(Page& page, const Scenario& s, const Report& r) {
+  if (r.memory && !r.memory->fits()) write_fit(page, *r.memory);
+  std::string measured;
+  if (s.measured_step_seconds)
+    measured = fmt::format("   measured {}, error {:+.1f} %", duration(*s.measured_step_seconds),
+                           (r.step_seconds / *s.measured_step_seconds - 1) * 100);
+  page.line("Step time      {}{}", duration(r.step_seconds), measured);
+  if (r.tokens_per_second_per_gpu && r.model_flops_per_second_per_gpu)
+    page.line("Throughput     {:.1f} tokens/s/GPU   {:.1f} model TFLOP/s/GPU",
+              *r.tokens_per_second_per_gpu, *r.model_flops_per_second_per_gpu / 1e12);
+  if (r.mfu) {
+    const bool recompute = r.hfu && *r.hfu > *r.mfu * (1 + 1e-9);
+    page.line("MFU            {} of {:.1f} TFLOP/s, the dense {} peak{}", percent(*r.mfu),
+              r.peak.value / 1e12, name(r.peak_dtype),
+              recompute ? "   HFU " + percent(*r.hfu) + " with recompute" : "");
+  }
+  if (r.memory && r.memory->fits()) write_fit(page, *r.memory);
+}
+
+void write_ledger(Page& page, const Report& r, const Milliseconds& ms) {
+  page.line("{:<36}{:>13}{:>10}", fmt::format("Where the step goes (mean rank of {})", r.gpus), "ms",
+            "share");
+  std::array<Cause, cause_count> order{};
+  for (size_t c = 0; c < order.size(); ++c) order[c] = static_cast<Cause>(c);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Cause a, Cause b) { return r.ledger[a] > r.ledger[b]; });
+  for (const Cause c : order) {
+    const double share = r.step_seconds > 0 ? r.ledger[c] / r.step_seconds : 0;
+    // What rounds to nothing is left out, except the bubble, which everyone looks for.
+    if (share < 5e-5 && !(c == Cause::bubble && share > 0)) continue;
+    page.line("  {:<34}{:>13}{:>10}  {}", plain_words(c), ms(r.ledger[c]), percent(share),
+              std::string(static_cast<size_t>(std::lround(share * 38)), '#'));
+  }
+}
+
+void write_communication(Page& page, const Report& r, const Milliseconds& ms) {
+  const CommunicationTable& table = r.communication;
+  if (!table.overall || table.overall->total_seconds <= 0) return;
+  page.blank();
+  page.line("{:<19}{:>13}{:>13}{:>13}{:>17}{:>13}", "Overlap, mean rank", "bytes move", "hidden",
+            "not hidden", "waits for peer", "efficiency");
+  const auto row = [&](std::string_view what, const std::optional<Communication>& c) {
+    if (!c || (c->total_seconds <= 0 && c->waiting_seconds <= 0)) return;
+    const std::optional<double> efficiency = c->efficiency();
+    page.line("  {:<17}{:>10} ms{:>10} ms{:>10} ms{:>14} ms{:>13}", what, ms(c->total_seconds),
+              ms(c->hidden_seconds), ms(c->not_hidden_seconds()), ms(c->waiting_seconds),
+              efficiency ? percent(*efficiency) : "-");
+  };
+  row("all", table.overall);
+  for (int c = 1; c < comm_class_count; ++c)
+    row(name(static_cast<CommClass>(c)), table.by_class[static_cast<size_t>(c)]);
+}
+
+/// At most `max_rows` devices: all of them, or those that differ most to look at, both ends of the pipeline included.
+std::vector<size_t> devices_to_show(const std::vector<DeviceReport>& devices, size_t max_rows) {
+  std::vector<size_t> shown;
+  const size_t n = devices.size(), rows = std::min(n, max_rows);
+  for (size_t i = 0; i < rows; ++i) shown.push_back(rows < 2 ? 0 : i * (n - 1) / (rows - 1));
+  return shown;
+}
+
+void write_stages(Page& page, const Report& r, const Milliseconds& ms) {
+  page.blank();
+  page.line("{:>5}{:>9}{:>9}{:>14}{:>14}{:>14}{:>14}{:>12}", "Stage", "rank", "for", "compute",
+            "bubble", "exposed comm", "other", "peak");
+  const std::vector<size_t> shown = devices_to_show(r.devices, 8);
+  for (const size_t i : shown) {
+    const DeviceReport& d = r.devices[i];
+    const double compute = d.ledger[Cause::compute], bubble = d.ledger[Cause::bubble];
+    const double exposed = d.ledger.exposed();
+    const double other = d.ledger[Cause::contention] + d.ledger[Cause::optimizer] +
+                         d.ledger[Cause::host] + d.ledger[Cause::skew];
+    page.line("{:>5}{:>9}{:>9}{:>11} ms{:>11} ms{:>11} ms{:>11} ms{:>12}", d.stage, d.rank,
+              fmt::format("x{}", d.represents), ms(compute), ms(bubble), ms(exposed), ms(other),
+              d.peak_bytes ? fmt::format("{:.1f} GiB", *d.peak_bytes / gib) : "-");
+  }
+  if (shown.size() < r.devices.size())
+    page.line("  ({} of {} simulated devices shown; --json has all)", shown.size(),
+              r.devices.size());
+}
+
+void write_path(Page& page, const Report& r, const Milliseconds& ms) {
+  std::vector<std::string> parts;
+  for (const PathPart& p : r.critical_path)
+    parts.push_back(
+        fmt::format("{} {} ms ({})", p.kind, ms(p.seconds), percent(p.seconds / r.step_seconds)));
+  if (!parts.empty()) page.list("Critical path  ", parts, 2);
+}
+
+void write_memory(Page& page, const MemoryReport& m) {
+  const std::pair<std::string_view, double> classes[] = {
+      {"parameters", m.sizes.parameters}, {"gradients", m.sizes.gradients},
+      {"optimizer", m.sizes.optimizer},   {"activations", m.sizes.activations},
+      {"logits", m.sizes.logits},         {"buffers", m.sizes.buffers}};
+  std::vector<std::string> parts;
+  for (const auto& [what, bytes] : classes)
+    if (bytes > 0) parts.push_back(fmt::format("{} {:.1f} GiB", what, bytes / gib));
+  page.list(fmt::format("Memory rank {:<3}", m.rank), parts, 2);
+}
+
+void write_groups(Page& page, const Scenario& s, const Report& r) {
+  const Mesh mesh(s.parallel);
+  std::vector<std::string> inside, parts;
+  for (const GroupKind kind : {GroupKind::tp, GroupKind::cp, GroupKind::dp, GroupKind::pp}) {
+    if (mesh.group_size(kind) < 2) continue;
+    std::string label = name(kind);
+    std::transform(label.begin(), label.end(), label.begin(),
+                   [](char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c); });
+    const auto crossing =
+        std::find_if(r.straddling.begin(), r.straddling.end(),
+                     [&](const Straddling& x) { return x.kind == kind && x.groups > 0; });
+    if (crossing == r.straddling.end()) {
+      inside.push_back(label);
+    } else {
+      parts.push_back(fmt::format("{} across {} domains", label, crossing->domains));
+    }
+  }
+  if (!inside.empty())
+    parts.insert(parts.begin(), fmt::format("{} inside NVLink domains of {} GPUs",
+                                            fmt::join(inside, " "), s.cluster.nvlink_domain));
+  if (!parts.empty()) page.list("Groups         ", parts, 2);
+}
+
+void write_findings(Page& page, const Scenario& s) {
+  constexpr size_t max_findings = 5;
+  if (!s.findings.empty()) page.blank();
+  // Errors and silent changes before advice: they are what the user did not ask for.
+  std::vector<const Finding*> order;
+  for (const Finding& f : s.findings) order.push_back(&f);
+  const auto rank = [](const Finding* f) {
+    constexpr std::array<int, 4> ranks{1, 0, 2, 3};
+    return ranks[static_cast<size_t>(f->kind)];
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const Finding* a, const Finding* b) { return rank(a) < rank(b); });
+  for (size_t i = 0; i < order.size() && i < max_findings; ++i) {
+    const Finding& f = *order[i];
+    const std::string change = f.requested.empty() && f.effective.empty()
+                                   ? ""
+                                   : fmt::format(" {} -> {}", f.requested.empty() ? "?" : f.requested,
+                                                 f.effective.empty() ? "?" : f.effective);
+    page.line("Finding        {}{}: {}", f.key.empty() ? f.id : f.key, change, f.reason);
+  }
+  if (order.size() > max_findings)
+    page.line("               and {} more; --json lists all", order.size() - max_findings);
+  if (!s.not_modelled.empty()) page.list("Not modelled   ", s.not_modelled, 1);
+}
+
+}  // namespace
+
+std::string report_text(const Scenario& scenario, const Report& report) {
+  const Milliseconds ms(report.step_seconds);
+  Page page(page_width);
+  write_title(page, scenario, report);
+  page.blank();
+  write_headline(page, scenario, report);
+  page.blank();
+  write_ledger(page, report, ms);
+  write_communication(page, report, ms);
+  write_stages(page, report, ms);
+  page.blank();
+  write_path(page, report, ms);
+  if (report.memory) write_memory(page, *report.memory);
+  if (!scenario.costs) write_groups(page, scenario, report);
+  write_findings(page, scenario);
+  return page.text();
+}
+
+}  // namespace stepsim

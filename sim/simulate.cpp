@@ -1,0 +1,55 @@
+#include "sim/simulate.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "sim/engine/engine.h"
+#include "sim/lower/lower.h"
+#include "sim/network/fabric.h"
+#include "sim/parallel/folding.h"
+#include "sim/parallel/mesh.h"
+
+namespace stepsim {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+Stall describe_stall(const LoweredStep& step, const Deadlock& deadlock) {
+  Stall stall;
+  for (TaskId t : deadlock.cycle) {
+    const StreamId stream = step.graph.streams[index(t)];
+    const std::string what = describe(Label::unpack(step.graph.labels[index(t)]));
+    if (stream == no_stream) {
+      stall.waits.push_back(what);
+    } else {
+      const SimulatedDevice& d = step.devices[device_of(stream)];
+      stall.waits.push_back(fmt::format("rank {} (stage {}) {}: {}", d.rank, d.stage, name(stream_of(stream)), what));
+    }
+  }
+  return stall;
+}
+
+}  // namespace
+
+std::variant<Simulation, Stall> simulate(const Scenario& scenario, const SimulateOptions& options) {
+  const Clock::time_point start = Clock::now();
+  const Mesh mesh(scenario.parallel);
+  const Fabric fabric(scenario.cluster);
+  const Folding folding = fold(mesh, scenario.parallel, scenario.cluster.nvlink_domain, options.unfold);
+  LoweredStep step = lower(scenario, mesh, folding, fabric);
+  const double lower_seconds = since(start);
+
+  const Clock::time_point run_start = Clock::now();
+  std::variant<Timeline, Deadlock> outcome = run(step.graph, {.sharing = options.sharing});
+  const double engine_seconds = since(run_start);
+  if (const Deadlock* deadlock = std::get_if<Deadlock>(&outcome)) return describe_stall(step, *deadlock);
+
+  Timeline& timeline = std::get<Timeline>(outcome);
+  Report report = make_report(scenario, step, timeline);
+  return Simulation{std::move(step), std::move(timeline), std::move(report), lower_seconds, engine_seconds};
+}
+
+}  // namespace stepsim

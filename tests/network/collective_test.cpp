@@ -1,0 +1,180 @@
+#include "sim/network/collective.h"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "tests/network/clusters.h"
+
+using namespace stepsim;
+using namespace stepsim::test;
+
+namespace {
+
+std::vector<int> ranks(int first, int count, int stride = 1) {
+  std::vector<int> gpus(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) gpus[static_cast<size_t>(i)] = first + i * stride;
+  return gpus;
+}
+
+GroupPlacement placed(const Cluster& cluster, const std::vector<int>& gpus) {
+  return place(gpus, Fabric(cluster), cluster);
+}
+
+double us(Seconds s) { return s.value * 1e6; }
+double gbps(BytesPerSecond r) { return r.value * 1e-9; }
+
+}  // namespace
+
+TEST_CASE("place: a tensor-parallel group sits in one domain") {
+  const GroupPlacement group = placed(dgx_h100(4), ranks(8, 8));
+  CHECK(group.size == 8);
+  CHECK(group.per_domain == 8);
+  CHECK(group.domains == 1);
+  CHECK(group.nics_per_domain == 8);
+}
+
+TEST_CASE("place: a data-parallel group of stride 4 has two members a node and both their NICs") {
+  const GroupPlacement group = placed(dgx_h100(4), ranks(1, 8, 4));
+  CHECK(group.per_domain == 2);
+  CHECK(group.domains == 4);
+  CHECK(group.nics_per_domain == 2);
+  CHECK(gbps(group.network_bandwidth) == doctest::Approx(40));
+  CHECK(us(group.network_latency) == doctest::Approx(6.5));
+}
+
+TEST_CASE("place: the slowest boundary of the ring counts") {
+  CHECK(us(placed(dgx_h100(64), ranks(0, 64, 8)).network_latency) == doctest::Approx(7.5));
+  CHECK(gbps(placed(ethernet(8), ranks(0, 2, 8)).network_bandwidth) == doctest::Approx(10));
+  CHECK(gbps(placed(ethernet(8), ranks(0, 8, 8)).network_bandwidth) == doctest::Approx(1.25));
+}
+
+TEST_CASE("place: GPUs that share a NIC bring it once") {
+  const GroupPlacement group = placed(ethernet(2), ranks(0, 16));
+  CHECK(group.nics_per_domain == 2);
+  CHECK(gbps(group.network_bandwidth * group.per_domain) == doctest::Approx(80));
+  CHECK(placed(ethernet(2), ranks(0, 8, 2)).nics_per_domain == 2);
+  CHECK(placed(ethernet(2), {0, 1, 8, 9}).nics_per_domain == 1);
+}
+
+TEST_CASE("place: NVL72, inside, across, and a domain that is only partly used") {
+  CHECK(placed(gb200_nvl72(36), ranks(0, 72)).domains == 1);
+  CHECK(placed(gb200_nvl72(36), ranks(0, 2, 72)).per_domain == 1);
+  const GroupPlacement half = placed(gb200_nvl72(18), ranks(0, 64));
+  CHECK(half.domains == 1);
+  CHECK(half.per_domain == 64);
+  // 96 = 72 + 24: the domain with the fewest NICs is the one that waits.
+  const GroupPlacement uneven = placed(gb200_nvl72(36), ranks(0, 96));
+  CHECK(uneven.size == 96);
+  CHECK(uneven.domains == 2);
+  CHECK(uneven.per_domain == 24);
+}
+
+// Two flows over the 30 GB/s link between the switches: 15 GB/s each.
+TEST_CASE("place: on a free-form graph a group's own flows share a link") {
+  CHECK(gbps(placed(dumbbell(), {0, 1, 2, 3}).network_bandwidth) == doctest::Approx(15));
+  CHECK(gbps(placed(dumbbell(), {0, 2}).network_bandwidth) == doctest::Approx(20));
+  CHECK(gbps(placed(ring_of_four(), {0, 1, 2, 3}).network_bandwidth) == doctest::Approx(10));
+}
+
+// B = 400 GB/s, 2 us a hop, start-up 20 us. 4 ranks, 320 MB: (3 + 1/2)/4 * 320 MB / B = 700 us.
+TEST_CASE("all-gather inside a domain") {
+  const Cluster cluster = dgx_h100(1);
+  const CollectiveCost cost =
+      collective_cost(Collective::all_gather, {320e6}, placed(cluster, ranks(0, 4)), cluster);
+  CHECK(us(cost.latency) == doctest::Approx(20 + 3 * 2));
+  CHECK(us(cost.duration) == doctest::Approx(26 + 700));
+  CHECK(cost.wire_bytes.value == doctest::Approx(240e6));
+  CHECK(gbps(cost.nvlink_rate) == doctest::Approx(240e3 / 700));
+  CHECK(cost.nic_rate.value == 0);
+  CHECK(cost.algorithm == "ring");
+}
+
+TEST_CASE("all-reduce is a reduce-scatter and an all-gather with one start") {
+  const Cluster cluster = dgx_h100(1);
+  const GroupPlacement group = placed(cluster, ranks(0, 4));
+  const auto duration = [&](Collective op) {
+    return us(collective_cost(op, {320e6}, group, cluster).duration);
+  };
+  CHECK(duration(Collective::all_reduce) == doctest::Approx(duration(Collective::reduce_scatter) +
+                                                            duration(Collective::all_gather) - 20));
+}
+
+// One member a domain, 40 GB/s NICs, 4 domains: 3/4 * 160 MB / 40 GB/s = 3000 us; hops of 6.5 us.
+TEST_CASE("reduce-scatter over single NICs") {
+  const Cluster cluster = dgx_h100(4);
+  const CollectiveCost cost = collective_cost(Collective::reduce_scatter, {160e6},
+                                              placed(cluster, ranks(2, 4, 8)), cluster);
+  CHECK(us(cost.latency) == doctest::Approx(20 + 3 * 6.5));
+  CHECK(us(cost.duration) == doctest::Approx(39.5 + 3000));
+  CHECK(gbps(cost.nic_rate) == doctest::Approx(40));
+  CHECK(cost.nvlink_rate.value == 0);
+}
+
+// Every member's NIC carries a channel: 8 * 40 = 320 GB/s < 400. 16 ranks: 14 NVLink hops and one
+// of 6.5 us.
+TEST_CASE("all-gather of two full nodes moves at eight NICs") {
+  const Cluster cluster = dgx_h100(2);
+  const CollectiveCost cost =
+      collective_cost(Collective::all_gather, {1.6e9}, placed(cluster, ranks(0, 16)), cluster);
+  CHECK(us(cost.duration) == doctest::Approx(20 + 14 * 2 + 6.5 + 15.0 / 16 * 1.6e9 / 320e3));
+  CHECK(gbps(cost.nic_rate) == doctest::Approx(40));
+  CHECK(gbps(cost.nvlink_rate) == doctest::Approx(280));
+}
+
+TEST_CASE("wide NICs leave NVLink as the limit") {
+  Cluster cluster = dgx_h100(2);
+  cluster.nic_bandwidth = 100.0_GBps;  // 8 * 80 = 640 GB/s
+  const CollectiveCost cost =
+      collective_cost(Collective::all_gather, {1.6e9}, placed(cluster, ranks(0, 16)), cluster);
+  CHECK(us(cost.duration - cost.latency) == doctest::Approx(15.5 / 16 * 1.6e9 / 400e3));
+}
+
+TEST_CASE("all-reduce: trees win small, the ring wins large") {
+  const Cluster cluster = dgx_h100(32);
+  const GroupPlacement group = placed(cluster, ranks(0, 256));
+  const CollectiveCost small = collective_cost(Collective::all_reduce, {1024}, group, cluster);
+  CHECK(small.algorithm == "tree");
+  // Seven hops along the chain and five levels of 6.5 us, both ways.
+  CHECK(us(small.latency) == doctest::Approx(20 + 2 * (7 * 2 + 5 * 6.5)));
+  CHECK(collective_cost(Collective::all_reduce, {4e9}, group, cluster).algorithm == "ring");
+  CHECK(collective_cost(Collective::all_gather, {1024}, group, cluster).algorithm == "ring");
+}
+
+// Two ranks: 16 of 32 channels of 20 GB/s = 320; 8 ranks: 4 = 80, until 16 MiB a channel are full.
+TEST_CASE("send_recv inside a domain has the channels of its communicator") {
+  const Cluster cluster = dgx_h100(1);
+  const GroupPlacement pair = placed(cluster, ranks(0, 2)), eight = placed(cluster, ranks(0, 8));
+  const auto moved = [&](const GroupPlacement& group, double bytes) {
+    const CollectiveCost cost = collective_cost(Collective::send_recv, {bytes}, group, cluster);
+    CHECK(us(cost.latency) == doctest::Approx(22));
+    return us(cost.duration - cost.latency);
+  };
+  CHECK(moved(pair, 32e6) == doctest::Approx(100));
+  CHECK(moved(eight, 32e6) == doctest::Approx(400));
+  const double full = 4 * 16 * 1024 * 1024;
+  CHECK(moved(eight, full) == doctest::Approx(full / 80e3));
+  CHECK(moved(eight, 2 * full) == doctest::Approx(full / 80e3));  // twice the channels
+  CHECK(moved(eight, 16e9) == doctest::Approx(16e9 / 400e3));     // the port
+}
+
+TEST_CASE("send_recv between domains, and a peer copy") {
+  const Cluster cluster = dgx_h100(2);
+  const CollectiveCost across =
+      collective_cost(Collective::send_recv, {40e6}, placed(cluster, {0, 8}), cluster);
+  CHECK(us(across.duration) == doctest::Approx(20 + 6.5 + 1000));
+  CHECK(gbps(across.nic_rate) == doctest::Approx(40));
+  const CollectiveCost copy =
+      collective_cost(Collective::peer_copy, {40e6}, placed(cluster, {0, 1}), cluster);
+  CHECK(us(copy.duration) == doctest::Approx(2 + 100));
+}
+
+TEST_CASE("a group of one costs nothing; no bytes cost the latency") {
+  const Cluster cluster = dgx_h100(1);
+  CHECK(collective_cost(Collective::all_reduce, {1e9}, placed(cluster, {3}), cluster).duration ==
+        Seconds{});
+  const CollectiveCost empty =
+      collective_cost(Collective::all_gather, {}, placed(cluster, ranks(0, 8)), cluster);
+  CHECK(us(empty.duration) == doctest::Approx(20 + 14));
+  CHECK(empty.nvlink_rate.value == 0);
+}
