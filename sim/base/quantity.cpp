@@ -1,5 +1,6 @@
 #include "sim/base/quantity.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -80,7 +81,12 @@ QuantityText parse_quantity(std::string_view text, Dimension dimension) {
   for (const UnitRow& row : unit_rows)
     if (row.dimension == dimension && row.name == unit) return {number * row.factor, {}};
   const std::vector<std::string> names = units_of(dimension);
-  const std::string_view near = nearest(unit, names);
+  std::string_view near = nearest(unit, names);
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  for (const std::string& name : names)  // wrong case is the likeliest slip
+    if (std::ranges::equal(name, unit, {}, lower, lower)) near = name;
   return {0, "has unknown unit '" + std::string(unit) + "'" +
                  (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?") + units};
 }

@@ -196,6 +196,10 @@ bool is_ignored_section(std::string_view name) {
 }
 
 void check_spelling(const Reader& section, const SectionRow& row) {
+  constexpr size_t most_keys = 2000;  // ten times Bridge's largest section
+  if (const size_t n = section.keys().size(); n > most_keys)
+    section.fail_here("holds " + std::to_string(n) + " keys; the limit is " +
+                      std::to_string(most_keys));
   if (!row.own && row.keys.empty()) return;  // env_vars and the like hold whatever the user sets
   const std::vector<std::string> known = words(row.keys);
   for (const std::string& key : section.keys()) {

@@ -18,7 +18,7 @@ using nlohmann::json;
 /// Receives nlohmann's SAX events and builds the tree; the first problem stops the parse.
 class TreeBuilder {
  public:
-  TreeBuilder(json& root, const std::string& text) : x_root(root), x_text(text) {}
+  TreeBuilder(json& root, const std::string& text) : root_(root), text_(text) {}
 
   bool null() { return put(nullptr); }
   bool boolean(bool v) { return put(v); }
@@ -32,75 +32,75 @@ class TreeBuilder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& k) {
-    if (x_open.back()->contains(k)) {
-      x_place = pointer() + "/" + escape_pointer(k);
-      x_problem = "key '" + printable(k) + "' appears twice in this object";
+    if (open_.back()->contains(k)) {
+      place_ = pointer() + "/" + escape_pointer(k);
+      problem_ = "key '" + printable(k) + "' appears twice in this object";
       return false;
     }
-    x_key = k;
+    key_ = k;
     return true;
   }
   template <class Exception>
   bool parse_error(size_t position, const std::string&, const Exception& error) {
     size_t line = 1, column = 1;
-    for (size_t i = 0; i + 1 < position && i < x_text.size(); ++i)
-      x_text[i] == '\n' ? (++line, column = 1) : ++column;
-    x_place = std::to_string(line) + ":" + std::to_string(column);
+    for (size_t i = 0; i + 1 < position && i < text_.size(); ++i)
+      text_[i] == '\n' ? (++line, column = 1) : ++column;
+    place_ = std::to_string(line) + ":" + std::to_string(column);
     std::string what = error.what();
     // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while ...":
     // keep the last part.
     for (const std::string_view cut : {"] ", ": "})
       if (const size_t at = what.find(cut); at != std::string::npos) what.erase(0, at + cut.size());
-    x_problem =
-        (x_text.find_first_not_of(" \t\r\n") == std::string::npos ? "empty file: " : "not JSON: ") +
+    problem_ =
+        (text_.find_first_not_of(" \t\r\n") == std::string::npos ? "empty file: " : "not JSON: ") +
         printable(what, 200);
     return false;
   }
 
-  const std::string& place() const { return x_place; }
-  const std::string& problem() const { return x_problem; }
+  const std::string& place() const { return place_; }
+  const std::string& problem() const { return problem_; }
 
  private:
   std::string pointer() const {
     std::string text;
-    for (const std::string& step : x_path) text += "/" + escape_pointer(step);
+    for (const std::string& step : path_) text += "/" + escape_pointer(step);
     return text;
   }
   json* attach(json value) {
-    if (x_open.empty()) return &(x_root = std::move(value));
-    json& parent = *x_open.back();
+    if (open_.empty()) return &(root_ = std::move(value));
+    json& parent = *open_.back();
     if (parent.is_array()) {
       parent.push_back(std::move(value));
       return &parent.back();
     }
-    return &(parent[x_key] = std::move(value));
+    return &(parent[key_] = std::move(value));
   }
   bool put(json value) {
     attach(std::move(value));
     return true;
   }
   bool open(json value) {
-    if (x_open.size() >= static_cast<size_t>(max_nesting)) {
-      x_place = pointer();
-      x_problem = "nested deeper than " + std::to_string(max_nesting) + " levels";
+    if (open_.size() >= static_cast<size_t>(max_nesting)) {
+      place_ = pointer();
+      problem_ = "nested deeper than " + std::to_string(max_nesting) + " levels";
       return false;
     }
-    if (!x_open.empty())
-      x_path.push_back(x_open.back()->is_array() ? std::to_string(x_open.back()->size()) : x_key);
-    x_open.push_back(attach(std::move(value)));
+    if (!open_.empty())
+      path_.push_back(open_.back()->is_array() ? std::to_string(open_.back()->size()) : key_);
+    open_.push_back(attach(std::move(value)));
     return true;
   }
   bool close() {
-    x_open.pop_back();
-    if (!x_path.empty()) x_path.pop_back();
+    open_.pop_back();
+    if (!path_.empty()) path_.pop_back();
     return true;
   }
 
-  json& x_root;
-  const std::string& x_text;
-  std::vector<json*> x_open;
-  std::vector<std::string> x_path;
-  std::string x_key, x_place, x_problem;
+  json& root_;
+  const std::string& text_;
+  std::vector<json*> open_;
+  std::vector<std::string> path_;
+  std::string key_, place_, problem_;
 };
 
 void merge_values(Document& below, const json& over, const Document& from, json& target,

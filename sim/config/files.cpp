@@ -53,6 +53,8 @@ Located as_name(const std::string& what, const std::string& name,
     const std::vector<std::string> more = stems(folder);
     names.insert(names.end(), more.begin(), more.end());
   }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return {{}, {}, "unknown " + what + " '" + printable(name) + "'" + suggestion(name, names)};
 }
 

@@ -37,29 +37,29 @@ const json* at_pointer(const Document& document, const std::string& pointer) {
 }  // namespace
 
 Reader::Reader(const Document& document, std::string pointer)
-    : x_document(&document), x_pointer(std::move(pointer)) {
-  x_value = at_pointer(document, x_pointer);
-  if (x_value != nullptr && !x_value->is_object()) {
-    const json& found = *x_value;
-    x_value = nullptr;
+    : document_(&document), pointer_(std::move(pointer)) {
+  value_ = at_pointer(document, pointer_);
+  if (value_ != nullptr && !value_->is_object()) {
+    const json& found = *value_;
+    value_ = nullptr;
     fail_here("must be an object; got " + shown(found));
   }
-  if (x_pointer.empty() && x_value == nullptr) fail_here("must be an object; got null");
+  if (pointer_.empty() && value_ == nullptr) fail_here("must be an object; got null");
 }
 
 const json* Reader::find(const std::string& key) const {
-  x_used.insert(key);
-  if (x_value == nullptr) return nullptr;
-  const auto found = x_value->find(key);
-  return found == x_value->end() || found->is_null() ? nullptr : &*found;
+  used_.insert(key);
+  if (value_ == nullptr) return nullptr;
+  const auto found = value_->find(key);
+  return found == value_->end() || found->is_null() ? nullptr : &*found;
 }
 
 bool Reader::has(const std::string& key) const { return find(key) != nullptr; }
 
 std::vector<std::string> Reader::keys() const {
   std::vector<std::string> names;
-  if (x_value != nullptr)
-    for (const auto& item : x_value->items()) names.push_back(item.key());
+  if (value_ != nullptr)
+    for (const auto& item : value_->items()) names.push_back(item.key());
   return names;
 }
 
@@ -178,8 +178,8 @@ std::vector<std::string> Reader::strings(const std::string& key) const {
 }
 
 Reader Reader::child(const std::string& key) const {
-  x_used.insert(key);
-  return Reader(*x_document, pointer(key));
+  used_.insert(key);
+  return Reader(*document_, pointer(key));
 }
 
 std::vector<Reader> Reader::children(const std::string& key) const {
@@ -188,21 +188,21 @@ std::vector<Reader> Reader::children(const std::string& key) const {
   if (!value->is_array()) fail(key, "must be a list of objects; got " + shown(*value));
   std::vector<Reader> list;
   for (size_t i = 0; i < value->size(); ++i)
-    list.emplace_back(*x_document, pointer(key) + "/" + std::to_string(i));
+    list.emplace_back(*document_, pointer(key) + "/" + std::to_string(i));
   return list;
 }
 
 std::vector<std::string> Reader::unused() const {
   std::vector<std::string> names;
   for (std::string& key : keys())
-    if (!x_used.contains(key) && !key.starts_with("_")) names.push_back(std::move(key));
+    if (!used_.contains(key) && !key.starts_with("_")) names.push_back(std::move(key));
   return names;
 }
 
 void Reader::refuse_unused(std::span<const std::string> also) const {
   const std::vector<std::string> extra = unused();
   if (extra.empty()) return;
-  std::vector<std::string> valid(x_used.begin(), x_used.end());
+  std::vector<std::string> valid(used_.begin(), used_.end());
   valid.insert(valid.end(), also.begin(), also.end());
   fail(extra.front(), "unknown key" + suggestion(extra.front(), valid));
 }
@@ -212,7 +212,7 @@ void Reader::fail(const std::string& key, const std::string& message) const {
 }
 
 void Reader::fail_here(const std::string& message) const {
-  throw Error(x_document->file_of(x_pointer), x_pointer, message);
+  throw Error(document_->file_of(pointer_), pointer_, message);
 }
 
 std::string json_text(bool value) { return value ? "true" : "false"; }

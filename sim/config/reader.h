@@ -32,14 +32,12 @@ class Reader {
   /// an Error.
   Reader(const Document& document, std::string pointer);
 
-  bool present() const { return x_value != nullptr; }  ///< the section itself is in the file
-  bool has(const std::string& key) const;              ///< there and not null
+  bool present() const { return value_ != nullptr; }  ///< the section itself is in the file
+  bool has(const std::string& key) const;             ///< there and not null
   std::vector<std::string> keys() const;
-  const std::string& pointer() const { return x_pointer; }
-  std::string pointer(const std::string& key) const {
-    return x_pointer + "/" + escape_pointer(key);
-  }
-  std::string file(const std::string& key) const { return x_document->file_of(pointer(key)); }
+  const std::string& pointer() const { return pointer_; }
+  std::string pointer(const std::string& key) const { return pointer_ + "/" + escape_pointer(key); }
+  std::string file(const std::string& key) const { return document_->file_of(pointer(key)); }
   const nlohmann::json* find(
       const std::string& key) const;  ///< marks the key used; nullptr when absent or null
   std::string text_of(const std::string& key) const;  ///< JSON text as written, "null" when absent
@@ -66,7 +64,7 @@ class Reader {
   /// Reader of every object in an array.
   std::vector<Reader> children(const std::string& key) const;
 
-  void use(const std::string& key) const { x_used.insert(key); }
+  void use(const std::string& key) const { used_.insert(key); }
   /// Present keys that nobody asked for; `_name` keys (Bridge's own notes to itself) are skipped.
   std::vector<std::string> unused() const;
   /// Refuses the first unused key with the nearest of the keys asked for and of `also`.
@@ -75,10 +73,10 @@ class Reader {
   [[noreturn]] void fail_here(const std::string& message) const;
 
  private:
-  const Document* x_document;
-  std::string x_pointer;
-  const nlohmann::json* x_value = nullptr;
-  mutable std::set<std::string> x_used;
+  const Document* document_;
+  std::string pointer_;
+  const nlohmann::json* value_ = nullptr;
+  mutable std::set<std::string> used_;
 };
 
 /// JSON text of values for `effective` and messages.

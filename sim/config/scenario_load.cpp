@@ -49,6 +49,11 @@ Document with_bases(Document document, std::vector<std::string> chain) {
     below.origins.try_emplace("/" + escape_pointer(key), below.file);
   below.origins[""] = document.file;
   below.file = document.file;
+  // A recipe's name in the base and single fields on top belong together.
+  json& root = *below.root;
+  if (root.contains("mixed_precision") && root["mixed_precision"].is_string() &&
+      document.root->value("mixed_precision", json()).is_object())
+    root["mixed_precision"] = {{"recipe", root["mixed_precision"]}};
   merge(below, document);
   return below;
 }

@@ -29,7 +29,7 @@ void check_keys(const ScenarioSections& sections) {
   for (const Reader* section :
        {&sections.cluster, &sections.software, &sections.pipeline, &sections.costs, &sections.model,
         &sections.ddp, &sections.comm_overlap, &sections.mixed_precision, &sections.dataset,
-        &sections.train, &sections.optimizer})
+        &sections.train, &sections.optimizer, &sections.env_vars})
     check_spelling(*section, *section_row(section->pointer().substr(1)));
 }
 
@@ -114,6 +114,21 @@ void read_model_section(const ScenarioSections& sections, Scenario& scenario,
   // A learned table that nobody sized is as long as the sequence it is trained on.
   if (scenario.model.position == PositionEmbedding::learned && scenario.model.max_positions == 0)
     scenario.model.max_positions = scenario.batch.sequence;
+}
+
+/// The GPU must be able to run the precision asked for.
+void check_device(const ScenarioSections& sections, const Scenario& scenario) {
+  const Device& device = scenario.cluster.device;
+  const auto runs = [&](Dtype dtype) {
+    return device.gemm[static_cast<size_t>(dtype)].peak.value > 0;
+  };
+  const Precision& precision = scenario.precision;
+  if (runs(precision.parameters) && (precision.fp8 == Fp8Recipe::none || runs(Dtype::fp8))) return;
+  const std::string message = "recipe '" + precision.recipe + "' needs GEMMs that GPU '" +
+                              device.name + "' has no rate for";
+  if (sections.recipe_is_text || !sections.mixed_precision.present())
+    sections.top.fail("mixed_precision", message);
+  sections.mixed_precision.fail("recipe", message);
 }
 
 void read_switches(const ScenarioSections& sections, Scenario& scenario) {
@@ -204,7 +219,10 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   resolve_costs(sections, scenario);
   resolve_recompute(sections, scenario);
   read_switches(sections, scenario);
-  if (!scenario.costs) check_model_fits_mesh(sections, scenario);
+  if (!scenario.costs) {
+    check_device(sections, scenario);
+    check_model_fits_mesh(sections, scenario);
+  }
   resolve_overlap(sections, scenario);
   check_task_count(sections, scenario);
   write_sizes(scenario);

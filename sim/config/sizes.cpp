@@ -211,6 +211,12 @@ void check_model_fits_mesh(const ScenarioSections& sections, const Scenario& sce
     model.fail(tp, "must divide the vocabulary of " + text(m.vocab) +
                        " when should_pad_vocab is false; got " + text(p.tp));
   check_layer_split(model, scenario);
+  const int64_t ends =
+      std::max(scenario.precision.bf16_first_layers, scenario.precision.bf16_last_layers);
+  if (ends > m.layers / p.pp)
+    sections.mixed_precision.fail("num_layers_at_start_in_bf16",
+                                  "first and last bf16 layers must each be at most layers / PP = " +
+                                      text(m.layers / p.pp) + "; got " + text(ends));
   const int64_t s = scenario.batch.sequence;
   const std::string where = sections.dataset.has("seq_length") ? "seq_length" : "sequence_length";
   const Reader& section =
@@ -233,16 +239,21 @@ void check_task_count(const ScenarioSections& sections, const Scenario& scenario
   // Upper bounds of what lowering makes: kernels, launches, chunked GEMMs and collectives of one
   // layer, forward and backward (about 100), p2p and markers of one chunk (about 40). Symmetric
   // ranks are simulated once, so PP stages and not the world.
-  constexpr int64_t per_layer = 100, per_chunk = 40;
+  constexpr int64_t kernels_per_layer = 100, rings_per_layer = 12, steps_per_cp_rank = 6,
+                    per_chunk = 40;
   const Parallelism& p = scenario.parallel;
+  const int64_t per_layer = kernels_per_layer +
+                            (scenario.overlap.tp_comm_overlap ? rings_per_layer * p.tp : 0) +
+                            (p.cp > 1 ? steps_per_cp_rank * p.cp : 0);
   const int64_t layers = scenario.costs ? 0 : scenario.model.layers;
-  const __int128 tasks = static_cast<__int128>(scenario.batch.microbatches) *
-                         (layers * per_layer + int64_t{p.pp} * p.chunks() * per_chunk);
-  if (tasks > most_tasks)
-    sections.train.fail("global_batch_size", "asks for about " + text(static_cast<int64_t>(tasks)) +
-                                                 " tasks (" + text(scenario.batch.microbatches) +
-                                                 " microbatches on " + text(p.pp) +
-                                                 " stages); the limit is " + text(most_tasks));
+  const double tasks =
+      static_cast<double>(scenario.batch.microbatches) *
+      static_cast<double>(layers * per_layer + int64_t{p.pp} * p.chunks() * per_chunk);
+  if (tasks > static_cast<double>(most_tasks))
+    sections.train.fail("global_batch_size",
+                        "asks for about " + text(static_cast<int64_t>(std::min(tasks, 1e18))) +
+                            " tasks (" + text(scenario.batch.microbatches) + " microbatches on " +
+                            text(p.pp) + " stages); the limit is " + text(most_tasks));
 }
 
 }  // namespace stepsim

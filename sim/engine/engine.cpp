@@ -1,12 +1,13 @@
 #include "sim/engine/engine.h"
 
 #include <algorithm>
-#include <cassert>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "sim/engine/deadlock.h"
+#include "sim/engine/event_heap.h"
 #include "sim/engine/fair_share.h"
 
 namespace stepsim {
@@ -22,17 +23,6 @@ struct Pending {
   uint32_t waiting_for;  ///< constraints still to come, and `shared_bit`
 };
 static_assert(sizeof(Pending) == 16);
-
-/// A flow's arrival at its resources or, once arrived, its finish; out of date unless it is the
-/// flow's finish now.
-struct Event {
-  double time_seconds;
-  uint32_t task;
-  uint32_t flow;  ///< row in TaskGraph::flows
-};
-constexpr auto later = [](const Event& a, const Event& b) {
-  return a.time_seconds > b.time_seconds || (a.time_seconds == b.time_seconds && a.task > b.task);
-};
 
 /// One run of one graph.
 class Execution {
@@ -53,25 +43,20 @@ class Execution {
   void resolve(uint32_t* top);
   void arrive(uint32_t task);
   void begin_flow(Event arrival);
-  void finish_flow(Event completion);
-  void push(Event event);
-  void drop_outdated_events();
-  Event pop();
-
-  /// When a shared task's flow finishes, as long as no speed changes.
-  struct Progress {
-    double finish_seconds = 0;
-    bool arrived = false;
-  };
+  void finish_flow(Event event);
+  void expect_finish(uint32_t flow);
 
   const TaskGraph& graph_;
   Timeline timeline_;
   std::unique_ptr<Pending[]> pending_;
   std::unique_ptr<uint32_t[]> worklist_;  ///< room for every task; pages never used cost nothing
   uint32_t resolved_ = 0;
-  std::vector<Progress> progress_;  ///< by flow row
-  std::vector<Event> events_;       ///< heap, earliest first
-  size_t live_ = 0;  ///< events that are not out of date: one for each flow ready and not finished
+  /// By flow row, while it runs: when it ends if no speed changes.
+  std::vector<double> flow_finishes_;
+  // Apart, because arrivals are known long ahead, and finishes are few but change: each stays
+  // small.
+  EventHeap arrivals_, finishes_;  ///< a finish that is not in `flow_finishes_` is out of date
+  size_t running_ = 0;             ///< flows that arrived and did not finish
   std::unique_ptr<FairShare> fair_share_;
 };
 
@@ -93,20 +78,14 @@ Execution::Execution(const TaskGraph& graph) : graph_(graph) {
 void Execution::share(std::vector<uint8_t> contended) {
   bool any = false;
   for (uint32_t f = 0; f < graph_.flows.size(); ++f) {
-    const FlowRow& row = graph_.flows[f];
-    const auto claims = graph_.claims.subspan(row.first_claim, row.last_claim - row.first_claim);
-    const uint32_t task = index(row.task);
-    if (row.latency_seconds >= graph_.durations_seconds[task]) continue;
-    if (std::none_of(claims.begin(), claims.end(),
-                     [&](const Claim& c) { return c.rate > 0 && contended[index(c.resource)]; })) {
-      continue;
-    }
+    if (!is_shared(graph_, graph_.flows[f], contended)) continue;
+    const uint32_t task = index(graph_.flows[f].task);
     pending_[task].waiting_for |= shared_bit;
     timeline_.binding[task] = TaskId{f};  // its place for the flow's row until the task is ready
     any = true;
   }
   if (!any) return;
-  progress_.resize(graph_.flows.size());
+  flow_finishes_.resize(graph_.flows.size());
   fair_share_ = std::make_unique<FairShare>(graph_, std::move(contended));
 }
 
@@ -173,44 +152,38 @@ void Execution::resolve(uint32_t* top) {
 void Execution::arrive(uint32_t task) {
   const uint32_t flow = index(timeline_.binding[task]);
   timeline_.binding[task] = TaskId{pending_[task].binding};
-  ++live_;
-  push({timeline_.start_seconds[task] + graph_.flows[flow].latency_seconds, task, flow});
+  arrivals_.push({timeline_.start_seconds[task] + graph_.flows[flow].latency_seconds, task, flow});
 }
 
 /// Flows in time order. All that happens at one instant happens before speeds are settled, so a
 /// speed that would last for no time leaves no trace, not even a rounding.
 void Execution::run_flows() {
-  while (!events_.empty()) {
-    const double now = events_.front().time_seconds;
-    while (!events_.empty() && events_.front().time_seconds == now) {
-      const Event event = pop();
-      const Progress& progress = progress_[event.flow];
-      if (!progress.arrived) {
-        begin_flow(event);
-      } else if (progress.finish_seconds == now) {
-        finish_flow(event);
-      }
-    }
+  for (;;) {
+    const double now = std::min(arrivals_.next_seconds(), finishes_.next_seconds());
+    if (now == std::numeric_limits<double>::infinity()) return;
+    while (finishes_.next_seconds() == now) finish_flow(finishes_.pop());
+    while (arrivals_.next_seconds() == now) begin_flow(arrivals_.pop());
     for (const SpeedChange& change : fair_share_->settle()) {
-      double& finish = progress_[change.flow].finish_seconds;
-      finish = now + (finish - now) * (change.before / change.after);
-      push({finish, index(graph_.flows[change.flow].task), change.flow});
+      double& finish = flow_finishes_[change.flow];
+      if (change.before != change.after)
+        finish = now + (finish - now) * (change.before / change.after);
+      expect_finish(change.flow);
     }
   }
 }
 
 void Execution::begin_flow(Event arrival) {
-  const double finish =
+  flow_finishes_[arrival.flow] =
       timeline_.start_seconds[arrival.task] + graph_.durations_seconds[arrival.task];
-  progress_[arrival.flow] = {.finish_seconds = finish, .arrived = true};
+  ++running_;
   fair_share_->join(arrival.flow);
-  push({finish, arrival.task, arrival.flow});
 }
 
-void Execution::finish_flow(Event completion) {
-  const auto [finish, task, flow] = completion;
-  progress_[flow].finish_seconds = -1;  // what is left of its events is out of date
-  --live_;
+void Execution::finish_flow(Event event) {
+  const auto [finish, task, flow] = event;
+  if (flow_finishes_[flow] != finish) return;
+  flow_finishes_[flow] = -1;
+  --running_;
   fair_share_->leave(flow);
   timeline_.finish_seconds[task] = finish;
   timeline_.makespan_seconds = std::max(timeline_.makespan_seconds, finish);
@@ -222,27 +195,13 @@ void Execution::finish_flow(Event completion) {
   resolve(top);
 }
 
-void Execution::push(Event event) {
-  if (events_.size() > 64 + 4 * live_) drop_outdated_events();
-  events_.push_back(event);
-  std::push_heap(events_.begin(), events_.end(), later);
-}
-
-/// Every change of speed leaves an event behind; this keeps their number in proportion to the
-/// flows.
-void Execution::drop_outdated_events() {
-  std::erase_if(events_, [&](const Event& event) {
-    const Progress& progress = progress_[event.flow];
-    return progress.arrived && progress.finish_seconds != event.time_seconds;
-  });
-  std::make_heap(events_.begin(), events_.end(), later);
-}
-
-Event Execution::pop() {
-  std::pop_heap(events_.begin(), events_.end(), later);
-  const Event event = events_.back();
-  events_.pop_back();
-  return event;
+/// Every change of speed leaves an event behind; they are swept so that they stay in proportion to
+/// the flows.
+void Execution::expect_finish(uint32_t flow) {
+  if (finishes_.size() > 64 + 4 * running_) {
+    finishes_.erase_if([&](const Event& e) { return flow_finishes_[e.flow] != e.time_seconds; });
+  }
+  finishes_.push({flow_finishes_[flow], index(graph_.flows[flow].task), flow});
 }
 
 Deadlock Execution::deadlock() const {

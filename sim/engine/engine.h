@@ -1,7 +1,8 @@
 // Runs a TaskGraph. Deterministic to the bit: the result is a function of the graph alone.
 //
-// Fixed tasks (no claim on a resource that two queues share) are resolved eagerly on a LIFO worklist with no
-// clock; flows that share a resource run in time order in a heap keyed (time, task id), max-min fairly.
+// Fixed tasks (no claim on a resource that two queues share) are resolved eagerly on a LIFO
+// worklist with no clock; flows that share a resource run in time order in a heap keyed (time, task
+// id), max-min fairly.
 #pragma once
 
 #include <variant>

@@ -37,6 +37,14 @@ std::vector<uint8_t> contended_resources(const TaskGraph& graph) {
   return contended;
 }
 
+bool is_shared(const TaskGraph& graph, const FlowRow& flow, std::span<const uint8_t> contended) {
+  if (flow.latency_seconds >= graph.durations_seconds[index(flow.task)]) return false;
+  const auto claims = graph.claims.subspan(flow.first_claim, flow.last_claim - flow.first_claim);
+  return std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
+    return contended[index(claim.resource)] && demand(claim) > 0;
+  });
+}
+
 FairShare::FairShare(const TaskGraph& graph, std::vector<uint8_t> contended)
     : rows_(graph.flows),
       claims_(graph.claims),
@@ -65,6 +73,7 @@ void FairShare::join(uint32_t flow) {
   }
   flows_[flow].rate = rate;
   flows_[flow].speed = 1;
+  flows_[flow].joined = true;
   for (uint32_t c = row.first_claim; c < row.last_claim; ++c) {
     const uint32_t r = index(claims_[c].resource);
     const double units = demand(claims_[c]);
@@ -181,7 +190,8 @@ void FairShare::fill() {
   }
   for (uint32_t f : component_flows_) {
     Flow& flow = flows_[f];
-    if (flow.closed_speed == flow.speed) continue;
+    if (flow.closed_speed == flow.speed && !flow.joined) continue;
+    flow.joined = false;
     changes_.push_back({.flow = f, .before = flow.speed, .after = flow.closed_speed});
     flow.speed = flow.closed_speed;
   }

@@ -36,8 +36,11 @@ namespace stepsim {
 /// (a task in no stream is its own queue), or one claim alone exceeds it. All other resources can
 /// be ignored.
 std::vector<uint8_t> contended_resources(const TaskGraph& graph);
+/// Whether a flow moves anything through a contended resource. All other tasks run at full speed.
+bool is_shared(const TaskGraph& graph, const FlowRow& flow, std::span<const uint8_t> contended);
 
-/// A flow (by row in TaskGraph::flows) whose speed is not what it was.
+/// A flow (by row in TaskGraph::flows) that joined, at `before` = 1, or whose speed is not what it
+/// was.
 struct SpeedChange {
   uint32_t flow = 0;
   double before = 1, after = 1;
@@ -49,7 +52,7 @@ class FairShare {
   /// `graph` must outlive this.
   FairShare(const TaskGraph& graph, std::vector<uint8_t> contended);
 
-  void join(uint32_t flow);  ///< at full speed until settled
+  void join(uint32_t flow);  ///< must be shared; at full speed until settled
   void leave(uint32_t flow);
   /// Speeds again wherever a flow joined or left. The result is valid until the next call.
   std::span<const SpeedChange> settle();
@@ -75,6 +78,7 @@ class FairShare {
     double closed_speed = 0;  ///< 0 while open
     double rate = 0;          ///< b_i
     uint32_t visit = 0;
+    bool joined = false;  ///< since speeds were settled last
   };
 
   void touch(uint32_t link);

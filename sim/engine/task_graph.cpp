@@ -110,6 +110,12 @@ void TaskGraphBuilder::reserve(size_t tasks, size_t finish_edges, size_t start_e
   start_lags_.reserve(start_edges);
 }
 
+void TaskGraphBuilder::add_start_edge(TaskId from, TaskId to, double lag_seconds) {
+  start_sources_.push_back(index(from));
+  start_targets_.push_back(index(to));
+  start_lags_.push_back(lag_seconds);
+}
+
 ResourceId TaskGraphBuilder::add_resource(double capacity_units_per_second) {
   assert(std::isfinite(capacity_units_per_second) && capacity_units_per_second > 0);
   capacities_.push_back(capacity_units_per_second);
@@ -123,7 +129,7 @@ void TaskGraphBuilder::set_claims(TaskId task, double latency_seconds,
   const auto first = static_cast<uint32_t>(claims_.size());
   for (const Claim& claim : claims) {
     assert(index(claim.resource) < capacities_.size());
-    assert(std::isfinite(claim.rate) && claim.rate >= 0);
+    assert(std::isfinite(claim.rate) && claim.rate >= 0 && claim.multiplicity > 0);
     assert(std::none_of(claims_.begin() + first, claims_.end(),
                         [&](const Claim& other) { return other.resource == claim.resource; }));
     claims_.push_back(claim);

@@ -4,7 +4,7 @@
 //   finish-to-start edge u -> v:        start(v) >= finish(u)
 //   start-to-start edge u -> v, lag L:  start(v) >= start(u) + L      (launch order, host launches)
 // Stream order is just edges: a task added to a stream follows the stream's last task.
-// Law: a graph whose edges form a cycle cannot finish; the engine reports the cycle, never a finite number.
+// Law: a graph whose edges form a cycle cannot finish; the engine reports the cycle, not a number.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ constexpr uint32_t index(ResourceId r) { return static_cast<uint32_t>(r); }
 /// A share of a resource that a task holds while it runs.
 struct Claim {
   ResourceId resource{};
-  float rate = 0;             ///< units of the resource per second at full speed (bytes/s for links)
+  float rate = 0;  ///< units of the resource per second at full speed (bytes/s for links)
   uint32_t multiplicity = 1;  ///< how many identical flows of unrepresented ranks ride along
 };
 
@@ -53,7 +53,7 @@ class TaskGraph {
 
   std::span<const uint32_t> finish_offsets;  ///< CSR rows of finish-to-start edges, size tasks + 1
   std::span<const uint32_t> finish_targets;
-  std::span<const uint32_t> start_offsets;   ///< CSR rows of start-to-start edges; empty when there are none
+  std::span<const uint32_t> start_offsets;  ///< CSR rows of start-to-start edges; empty if none
   std::span<const uint32_t> start_targets;
   std::span<const double> start_lags_seconds;
 
@@ -87,7 +87,8 @@ class TaskGraphBuilder {
     labels_.push_back(label);
     return id;
   }
-  /// `task` follows the stream's last task and becomes its last; it may belong to another stream too (rendezvous).
+  /// `task` follows the stream's last task and becomes its last; a rendezvous joins several
+  /// streams.
   void chain(StreamId stream, TaskId task) {
     TaskId& tail = tails_[index(stream)];
     if (tail != no_task) add_edge(tail, task);
@@ -99,11 +100,7 @@ class TaskGraphBuilder {
     targets_.push_back(index(to));
   }
   /// start(to) >= start(from) + lag.
-  void add_start_edge(TaskId from, TaskId to, double lag_seconds) {
-    start_sources_.push_back(index(from));
-    start_targets_.push_back(index(to));
-    start_lags_.push_back(lag_seconds);
-  }
+  void add_start_edge(TaskId from, TaskId to, double lag_seconds);
   ResourceId add_resource(double capacity_units_per_second);
   /// All of a task's claims at once; `latency_seconds` <= duration. Call at most once a task.
   void set_claims(TaskId task, double latency_seconds, std::span<const Claim> claims);

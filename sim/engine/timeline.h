@@ -8,7 +8,8 @@
 
 namespace stepsim {
 
-/// Indexed by task. `binding` is the predecessor whose constraint came last (ties: the smallest id), or no_task.
+/// Indexed by task. `binding` is the predecessor whose constraint came last (ties: the smallest
+/// id), or no_task.
 struct Timeline {
   std::vector<double> start_seconds, finish_seconds;
   std::vector<TaskId> binding;

@@ -46,6 +46,7 @@ class LayerTemplates {
   void context_ring(TemplateWriter& w, Seconds compute, Bytes message, Bytes correction) const;
   Seconds weight_gradient(const Gemm& forward, Dtype dtype) const;
   CollectiveCost tp_cost(Collective op, double bytes) const;
+  CollectiveCost userbuffers_cost(double bytes) const;
   const TpOverlap& overlap(TpGemm g) const { return s_.overlap.tp[static_cast<size_t>(g)]; }
   bool gathers() const { return s_.parallel.sequence_parallel && s_.parallel.tp > 1; }
   LaunchCost launch() const;

@@ -15,6 +15,12 @@ CollectiveCost LayerTemplates::tp_cost(Collective op, double bytes) const {
   return collective_cost(op, {bytes}, groups_.tp, s_.cluster);
 }
 
+CollectiveCost LayerTemplates::userbuffers_cost(double bytes) const {
+  // Every rank reads or writes its peers' shards directly: no rings, no start-up of a library kernel.
+  const double tp = s_.parallel.tp;
+  return tp_cost(Collective::peer_copy, bytes * (tp - 1) / tp);
+}
+
 Seconds LayerTemplates::weight_gradient(const Gemm& forward, Dtype dtype) const {
   // The epilogue reads and writes the main gradient of every weight; without fusion the 16-bit gradient is
   // written and then added by a second pass.
@@ -36,7 +42,7 @@ void LayerTemplates::ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm,
   int32_t arrived = TemplateOp::none;
   if (steps != tp) {
     arrived = w.communicate_after(source, OpKind::tp_exchange, Stream::tp,
-                                  tp_cost(Collective::send_recv, message));
+                                  tp_cost(Collective::peer_copy, message));
   }
   for (int i = 0; i < steps; ++i) {
     if (arrived != TemplateOp::none) w.wait(arrived);
@@ -44,7 +50,7 @@ void LayerTemplates::ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm,
       const double bytes = message * (tp / steps);
       arrived = w.communicate_after(arrived == TemplateOp::none ? source : arrived,
                                     OpKind::tp_exchange, Stream::tp,
-                                    tp_cost(Collective::send_recv, bytes), i + 1);
+                                    tp_cost(Collective::peer_copy, bytes), i + 1);
     }
     w.compute(op, chunk, i);
   }
@@ -82,7 +88,7 @@ void LayerTemplates::row_forward(TemplateWriter& w, const Linear& l, bool fp8) c
         w.compute(l.op, gemm / splits, i);
         const int32_t scattered =
             w.communicate(OpKind::tp_reduce_scatter, Stream::tp,
-                          tp_cost(Collective::reduce_scatter, bytes / splits), i);
+                          userbuffers_cost(bytes / splits), i);
         if (i + 1 == splits) w.wait(scattered);
       }
       return;
@@ -93,7 +99,7 @@ void LayerTemplates::row_forward(TemplateWriter& w, const Linear& l, bool fp8) c
         w.compute(l.op, gemm / tp, i);
         if (i + 1 == tp) break;
         const int32_t sent = w.communicate(OpKind::tp_exchange, Stream::tp,
-                                           tp_cost(Collective::send_recv, bytes / tp), i);
+                                           tp_cost(Collective::peer_copy, bytes / tp), i);
         if (i + 2 == tp) w.wait(sent);
       }
       // The owner's own chunk is last, so the wait above holds the sum, not the last GEMM chunk.
@@ -118,15 +124,21 @@ void LayerTemplates::column_backward(TemplateWriter& w, const Linear& l, bool fp
   // gradient. Bulk userbuffers and the plain asynchronous collectives have the same shape.
   w.set_pass(Pass::backward_data);
   int32_t gathered = TemplateOp::none;
-  if (gathers())
+  const bool bulk = overlap(l.dgrad).method == TpMethod::bulk;
+  if (gathers()) {
+    const double bytes = input * (fp8 ? 1 : 2);
     gathered = w.communicate(OpKind::tp_all_gather, Stream::tp,
-                             tp_cost(Collective::all_gather, input * (fp8 ? 1 : 2)));
+                             bulk ? userbuffers_cost(bytes) : tp_cost(Collective::all_gather, bytes));
+  }
   const int32_t data = w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8), sms_left(l.dgrad)));
   int32_t reduced = TemplateOp::none;
-  if (s_.parallel.tp > 1)
-    reduced = w.communicate_after(
-        data, gathers() ? OpKind::tp_reduce_scatter : OpKind::tp_all_reduce, Stream::tp,
-        tp_cost(gathers() ? Collective::reduce_scatter : Collective::all_reduce, input * output_bytes));
+  if (gathers())
+    reduced = w.communicate_after(data, OpKind::tp_reduce_scatter, Stream::tp,
+                                  bulk ? userbuffers_cost(input * output_bytes)
+                                       : tp_cost(Collective::reduce_scatter, input * output_bytes));
+  else if (s_.parallel.tp > 1)
+    reduced = w.communicate_after(data, OpKind::tp_all_reduce, Stream::tp,
+                                  tp_cost(Collective::all_reduce, input * output_bytes));
   w.set_pass(Pass::backward_weight);
   if (gathered != TemplateOp::none) w.wait(gathered);
   w.compute(l.op, weight_gradient(g, dtype(fp8)));

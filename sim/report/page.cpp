@@ -21,7 +21,8 @@ void Page::list(std::string_view head, const std::vector<std::string>& items, si
     const std::string rest = fmt::format("and {} more", items.size() - i);
     const bool room_for_rest = last || lines < max_lines;
     const size_t needed = line.size() + item.size() + (room_for_rest ? 0 : rest.size());
-    if (needed > width_ && line.size() > head.size()) {
+    // The first item is shown whatever its length: a clipped name says more than a count.
+    if (needed > width_ && i > 0) {
       if (lines == max_lines) {
         line += rest;
         break;

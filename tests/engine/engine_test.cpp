@@ -120,7 +120,8 @@ TEST_CASE("a task may start after one that starts after it was allowed to") {
   CHECK(finish(g).start_seconds[g["d"]] == 5);
 }
 
-// (512 + 63) x 3 ms with free transfers; 1132 transfers of 50 us lie on the critical path: 1.725 + 0.0566 s.
+// (512 + 63) x 3 ms with free transfers; 1132 transfers of 50 us lie on the critical path: 1.725 +
+// 0.0566 s.
 TEST_CASE("1F1B of 64 stages and 512 microbatches takes 1.781600 s") {
   const TaskGraph graph = one_f_one_b({});
   CHECK(graph.task_count() == 64 * 512 * 2 + 63 * 512 * 2);

@@ -66,8 +66,13 @@ TEST_CASE("settling reports the flows whose speed changed and no others") {
     c 1 uses q 10 uses wide 10
     d 1 uses q 10 uses wide 10)");
   FairShare share(g.graph, contended_resources(g.graph));
-  for (uint32_t f : {2u, 3u, 0u}) share.join(f);
+  share.join(0);
   auto changes = share.settle();
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].flow == 0);
+  CHECK(changes[0].after == 1);
+  for (uint32_t f : {2u, 3u}) share.join(f);
+  changes = share.settle();
   REQUIRE(changes.size() == 2);
   CHECK(std::min(changes[0].flow, changes[1].flow) == 2);
   CHECK(changes[0].before == 1);

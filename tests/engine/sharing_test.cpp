@@ -91,7 +91,8 @@ TEST_CASE("latency passes at full speed and takes nothing of the link") {
 }
 
 TEST_CASE("a flow's speed is that of its slowest claim, and the others follow") {
-  // h moves 4 on NVLink for each 1 on the NIC, which n halves; g then finds 24 - 8 of NVLink, all it wants.
+  // h moves 4 on NVLink for each 1 on the NIC, which n halves; g then finds 24 - 8 of NVLink, all
+  // it wants.
   const std::string text = R"(
     link nvlink 24
     link nic 4

@@ -45,6 +45,8 @@ TEST_CASE("place: a data-parallel group of stride 4 has two members a node and b
 
 TEST_CASE("place: the slowest boundary of the ring counts") {
   CHECK(us(placed(dgx_h100(64), ranks(0, 64, 8)).network_latency) == doctest::Approx(7.5));
+  // Nodes 0, 32, 1: only the boundary that closes the ring stays under one leaf.
+  CHECK(us(placed(dgx_h100(64), {0, 32 * 8, 8}).network_latency) == doctest::Approx(7.5));
   CHECK(gbps(placed(ethernet(8), ranks(0, 2, 8)).network_bandwidth) == doctest::Approx(10));
   CHECK(gbps(placed(ethernet(8), ranks(0, 8, 8)).network_bandwidth) == doctest::Approx(1.25));
 }
@@ -151,6 +153,7 @@ TEST_CASE("send_recv inside a domain has the channels of its communicator") {
     return us(cost.duration - cost.latency);
   };
   CHECK(moved(pair, 32e6) == doctest::Approx(100));
+  CHECK(moved(placed(cluster, ranks(0, 3)), 32e6) == doctest::Approx(200));  // as four ranks
   CHECK(moved(eight, 32e6) == doctest::Approx(400));
   const double full = 4 * 16 * 1024 * 1024;
   CHECK(moved(eight, full) == doctest::Approx(full / 80e3));

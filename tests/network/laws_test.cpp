@@ -164,6 +164,21 @@ TEST_CASE("byte ledger: the priced load is the load of the moves") {
   });
 }
 
+// Law: a ring leaves and enters domains on one rail; only the boundary that closes it may change
+// rails.
+TEST_CASE("rings stay on their rails") {
+  for (const int per_domain : {2, 4, 8})
+    for (const int domains : {2, 4, 5, 13}) {
+      const Plan plan = ring_plan(Collective::all_gather, shape(per_domain, domains));
+      for (const Move& move : plan.moves) {
+        const int from = move.from / per_domain, to = move.to / per_domain;
+        if (from == to || from == domains - 1) continue;
+        CHECK(to == from + 1);
+        CHECK(move.from % per_domain == move.to % per_domain);
+      }
+    }
+}
+
 // Law: no algorithm beats its lower bound, at the ports or at the edge of a domain, and no load
 // exceeds its link.
 TEST_CASE("lower bounds") {

@@ -1,0 +1,61 @@
+// Law: bad input ends with exit code 2 and one line `file#/pointer: message` on stderr, within a
+// second, writing nothing.
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+#include "tests/config/bad_inputs.h"
+
+using namespace stepsim;
+
+namespace {
+
+std::string quoted(const std::string& word) { return "'" + word + "'"; }  // no case holds a quote
+
+std::set<std::string> files_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    names.insert(entry.path().string());
+  return names;
+}
+
+std::string content(const std::filesystem::path& file) {
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("bad inputs exit 2 with one line and write nothing") {
+  CHECK(bad::cases.size() >= 60);
+  for (const bad::Case& bad : bad::cases) {
+    CAPTURE(std::string(bad.what));
+    const bad::Folder folder(bad);
+    const std::string out = folder.path().string() + ".out", err = folder.path().string() + ".err";
+    std::string command = std::string(STEPSIM_PROGRAM) + " run " + quoted(folder.run());
+    for (const std::string& word : folder.words()) command += " " + quoted(word);
+    command += " --json " + quoted((folder.path() / "report.json").string()) + " >" + quoted(out) +
+               " 2>" + quoted(err);
+    const std::set<std::string> before = files_in(folder.path());
+    const auto start = std::chrono::steady_clock::now();
+    const int status = std::system(command.c_str());
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    const std::string line = content(err), printed = content(out);
+    std::filesystem::remove(out);
+    std::filesystem::remove(err);
+    CAPTURE(line);
+    CAPTURE(std::string(bad.line));
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 2);
+    CHECK(line.find(bad.line) != std::string::npos);
+    CHECK(std::count(line.begin(), line.end(), '\n') == 1);
+    CHECK(line.ends_with('\n'));
+    CHECK(printed.empty());
+    CHECK(files_in(folder.path()) == before);
+    CHECK(elapsed.count() < 1.0);
+  }
+}
