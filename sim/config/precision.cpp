@@ -15,23 +15,24 @@ struct RecipeRow {
   Dtype dtype;
   Fp8Recipe fp8;
   bool fp8_param_gather;
-  int first_layers, last_layers;
+  bool bf16_ends;  ///< first and last layer stay out of fp8
   bool grad_reduce_in_fp32;
   std::string_view refused;  ///< why this release does not simulate it; "" = it does
 };
 constexpr std::string_view later =
     "is not simulated in this release (bf16, fp16 and per-tensor fp8 are)";
 constexpr std::array<RecipeRow, 9> recipe_rows{{
-    {"bf16_mixed", Dtype::bf16, Fp8Recipe::none, false, 0, 0, true, ""},
-    {"fp16_mixed", Dtype::fp16, Fp8Recipe::none, false, 0, 0, false, ""},
-    {"bf16_with_fp8_delayed_scaling_mixed", Dtype::bf16, Fp8Recipe::delayed, true, 0, 0, true, ""},
-    {"fp16_with_fp8_delayed_scaling_mixed", Dtype::fp16, Fp8Recipe::delayed, true, 0, 0, false, ""},
-    {"bf16_with_fp8_current_scaling_mixed", Dtype::bf16, Fp8Recipe::current, true, 1, 1, true, ""},
-    {"fp16_with_fp8_current_scaling_mixed", Dtype::fp16, Fp8Recipe::current, true, 1, 1, false, ""},
-    {"bf16_with_mxfp8_mixed", Dtype::bf16, Fp8Recipe::none, true, 0, 0, true, later},
-    {"bf16_with_fp8_subchannel_scaling_mixed", Dtype::bf16, Fp8Recipe::none, false, 0, 0, true,
+    {"bf16_mixed", Dtype::bf16, Fp8Recipe::none, false, false, true, ""},
+    {"fp16_mixed", Dtype::fp16, Fp8Recipe::none, false, false, false, ""},
+    {"bf16_with_fp8_delayed_scaling_mixed", Dtype::bf16, Fp8Recipe::delayed, true, false, true, ""},
+    {"fp16_with_fp8_delayed_scaling_mixed", Dtype::fp16, Fp8Recipe::delayed, true, false, false,
+     ""},
+    {"bf16_with_fp8_current_scaling_mixed", Dtype::bf16, Fp8Recipe::current, true, true, true, ""},
+    {"fp16_with_fp8_current_scaling_mixed", Dtype::fp16, Fp8Recipe::current, true, true, false, ""},
+    {"bf16_with_mxfp8_mixed", Dtype::bf16, Fp8Recipe::none, true, false, true, later},
+    {"bf16_with_fp8_subchannel_scaling_mixed", Dtype::bf16, Fp8Recipe::none, false, false, true,
      later},
-    {"bf16_with_nvfp4_mixed", Dtype::bf16, Fp8Recipe::none, false, 0, 0, true, later},
+    {"bf16_with_nvfp4_mixed", Dtype::bf16, Fp8Recipe::none, false, false, true, later},
 }};
 
 const RecipeRow& recipe_named(const ScenarioSections& sections, const std::string& name) {
@@ -85,7 +86,7 @@ void resolve_precision(const ScenarioSections& sections, Scenario& scenario) {
   precision.fp8_param_gather =
       precision.fp8 != Fp8Recipe::none &&
       mixed.boolean("fp8_param_gather", mixed.boolean("fp8_param", row.fp8_param_gather));
-  const bool ends = mixed.boolean("first_last_layers_bf16", row.first_layers + row.last_layers > 0);
+  const bool ends = mixed.boolean("first_last_layers_bf16", row.bf16_ends);
   if (ends && precision.fp8 == Fp8Recipe::delayed)
     mixed.fail("first_last_layers_bf16",
                "cannot be combined with delayed scaling (Megatron-Core refuses it)");

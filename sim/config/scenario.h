@@ -24,11 +24,11 @@ struct Finding {
 /// Sizes and splits of the dense mesh. Rank order tp-cp-dp-pp, fastest first.
 struct Parallelism {
   int tp = 1, pp = 1, cp = 1, dp = 1;  ///< dp excludes cp
-  std::optional<int> vp;               ///< model chunks per pipeline rank; set to 1 differs from unset
+  std::optional<int> vp{};              ///< model chunks per pipeline rank; set to 1 differs from unset
   bool sequence_parallel = false;
   int microbatch_group = 0;  ///< microbatch_group_size_per_vp_stage; 0 = pp
   bool account_for_embedding = false, account_for_loss = false;
-  std::optional<int> first_stage_layers, last_stage_layers;
+  std::optional<int> first_stage_layers{}, last_stage_layers{};
   int world() const { return tp * pp * cp * dp; }
   int chunks() const { return vp.value_or(1); }
 };

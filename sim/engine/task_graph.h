@@ -50,13 +50,11 @@ class TaskGraph {
   std::span<const StreamId> streams;
   std::span<const uint64_t> labels;  ///< opaque here; lower/label.h says what they mean
   std::span<const uint32_t> predecessor_counts;
-
   std::span<const uint32_t> finish_offsets;  ///< CSR rows of finish-to-start edges, size tasks + 1
   std::span<const uint32_t> finish_targets;
   std::span<const uint32_t> start_offsets;  ///< CSR rows of start-to-start edges; empty if none
   std::span<const uint32_t> start_targets;
   std::span<const double> start_lags_seconds;
-
   std::span<const FlowRow> flows;  ///< tasks that claim resources, in ascending task order
   std::span<const Claim> claims;
   std::span<const double> capacities;  ///< by resource
@@ -87,8 +85,7 @@ class TaskGraphBuilder {
     labels_.push_back(label);
     return id;
   }
-  /// `task` follows the stream's last task and becomes its last; a rendezvous joins several
-  /// streams.
+  /// `task` follows the stream's last task and becomes its last; a rendezvous joins many streams.
   void chain(StreamId stream, TaskId task) {
     TaskId& tail = tails_[index(stream)];
     if (tail != no_task) add_edge(tail, task);
@@ -105,7 +102,7 @@ class TaskGraphBuilder {
   /// All of a task's claims at once; `latency_seconds` <= duration. Call at most once a task.
   void set_claims(TaskId task, double latency_seconds, std::span<const Claim> claims);
 
-  TaskId tail(StreamId stream) const { return tails_[index(stream)]; }
+  TaskId tail(StreamId stream) const { return tails_[index(stream)]; }  ///< no_task when empty
   uint32_t task_count() const { return static_cast<uint32_t>(durations_.size()); }
   double duration_seconds(TaskId t) const { return durations_[index(t)]; }
   TaskGraph build() &&;

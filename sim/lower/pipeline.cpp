@@ -43,6 +43,24 @@ void PipelineWriter::make_templates(uint32_t device) {
   templates_->head_backward = make.head_backward();
 }
 
+void PipelineWriter::reserve() {
+  // Decoder layers are nearly all of a graph; a twentieth more covers the ends, the messages and the optimizer.
+  const bool fp8 = s_.precision.fp8 != Fp8Recipe::none;
+  const bool full = s_.recompute == Recompute::full_uniform;
+  double tasks = 2, edges = 2, starts = 0;
+  for (const Template* t : {&templates_->layer_forward[fp8][0], &templates_->layer_backward[fp8][full]}) {
+    for (const TemplateOp& op : t->ops) {
+      ++tasks, ++edges;
+      for (int32_t a : op.after) edges += a != TemplateOp::none;
+      starts += op.launch_edge;
+    }
+  }
+  const double stamps = 1.05 * s_.model.layers * static_cast<double>(s_.batch.microbatches) *
+                        static_cast<double>(w_.device_count()) / s_.parallel.pp;
+  w_.builder().reserve(static_cast<size_t>(stamps * tasks), static_cast<size_t>(stamps * edges),
+                       static_cast<size_t>(stamps * starts));
+}
+
 double PipelineWriter::chunk_activation_bytes(const StageChunk& chunk) const {
   const LayerSizes z = layer_sizes(s_);
   const double input = z.local_tokens * z.hidden * 2;
@@ -141,7 +159,11 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
   stage_ = mesh_.coordinates(folding_.ranks[device]).pp;
   next_ = neighbour(mesh_, folding_, device, 1);
   previous_ = neighbour(mesh_, folding_, device, -1);
-  if (!s_.costs) make_templates(device);
+  if (!s_.costs) {
+    const bool first = !templates_;
+    make_templates(device);
+    if (first) reserve();
+  }
   std::vector<double> bytes;
   for (int c = 0; c < s_.parallel.chunks(); ++c)
     bytes.push_back(s_.costs ? 0 : chunk_activation_bytes(stage_chunk(device, c)));

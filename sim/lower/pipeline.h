@@ -32,6 +32,7 @@ class PipelineWriter {
     Template embedding_forward, embedding_backward, head_forward, head_backward;
   };
   void make_templates(uint32_t device);
+  void reserve();
   void forward(uint32_t device, int chunk, int microbatch);
   void backward(uint32_t device, int chunk, int microbatch);
   void message(uint32_t device, const Action& action);

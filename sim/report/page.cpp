@@ -18,18 +18,21 @@ void Page::list(std::string_view head, const std::vector<std::string>& items, si
   for (size_t i = 0; i < items.size(); ++i) {
     const bool last = i + 1 == items.size();
     const std::string item = items[i] + (last ? "" : ", ");
-    const std::string rest = fmt::format("and {} more", items.size() - i);
-    const bool room_for_rest = last || lines < max_lines;
-    const size_t needed = line.size() + item.size() + (room_for_rest ? 0 : rest.size());
+    // The last line keeps room to count what does not fit on it.
+    const auto fits = [&] {
+      const size_t room =
+          last || lines < max_lines ? 0 : fmt::formatted_size("and {} more", items.size() - i - 1);
+      return line.size() + item.size() + room <= width_;
+    };
     // The first item is shown whatever its length: a clipped name says more than a count.
-    if (needed > width_ && i > 0) {
-      if (lines == max_lines) {
-        line += rest;
-        break;
-      }
+    if (i > 0 && !fits() && lines < max_lines) {
       add(line);
       line = indent;
       ++lines;
+    }
+    if (i > 0 && !fits() && lines == max_lines) {
+      line += fmt::format("and {} more", items.size() - i);
+      break;
     }
     line += item;
   }

@@ -142,3 +142,22 @@ TEST_CASE("start edges leave from a flow when it is ready") {
   CHECK(t.start_seconds[g["f"]] == 1);
   CHECK(t.finish_seconds[g["f"]] == 4.5);
 }
+
+// Processor sharing: n flows of 1, 2, ... n seconds that each want the whole link. The k-th leaves
+// after the ones before it, when those still there, n - k + 1 of them, have each moved one second
+// more.
+TEST_CASE("many flows on one link leave in order of size") {
+  const uint32_t flows = 300;
+  TaskGraphBuilder builder(0);
+  const Claim whole{.resource = builder.add_resource(64), .rate = 64};
+  for (uint32_t k = 1; k <= flows; ++k) {
+    builder.set_claims(builder.add_task(k, no_stream, 0), 0, std::span(&whole, 1));
+  }
+  const TaskGraph graph = std::move(builder).build();
+  const Timeline t = std::get<Timeline>(run(graph));
+  double expected = 0;
+  for (uint32_t k = 1; k <= flows; ++k) {
+    expected += flows - k + 1;
+    CHECK(t.finish_seconds[k - 1] == doctest::Approx(expected).epsilon(1e-12));
+  }
+}

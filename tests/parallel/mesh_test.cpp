@@ -1,0 +1,138 @@
+#include "sim/parallel/mesh.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "sim/parallel/bucket.h"
+#include "sim/parallel/folding.h"
+#include "sim/parallel/stages.h"
+
+using namespace stepsim;
+
+namespace {
+Parallelism layout(int tp, int cp, int dp, int pp) { return {.tp = tp, .pp = pp, .cp = cp, .dp = dp}; }
+}  // namespace
+
+TEST_CASE("rank order tp-cp-dp-pp: groups of TP2 CP2 DP2 PP2") {
+  const Mesh mesh(layout(2, 2, 2, 2));
+  CHECK(mesh.group(GroupKind::tp, 5) == std::vector{4, 5});
+  CHECK(mesh.group(GroupKind::cp, 5) == std::vector{5, 7});
+  CHECK(mesh.group(GroupKind::dp, 5) == std::vector{1, 5});
+  CHECK(mesh.group(GroupKind::dp_cp, 5) == std::vector{1, 3, 5, 7});
+  CHECK(mesh.group(GroupKind::pp, 5) == std::vector{5, 13});
+  CHECK(mesh.group(GroupKind::embedding, 13) == std::vector{5, 13});
+}
+
+TEST_CASE("coordinates and rank are inverse; every group holds its own rank") {
+  for (const Parallelism& p : {layout(4, 2, 3, 5), layout(1, 1, 7, 1), layout(8, 1, 1, 2)}) {
+    const Mesh mesh(p);
+    for (int r = 0; r < mesh.world(); ++r) {
+      CHECK(mesh.rank(mesh.coordinates(r)) == r);
+      for (GroupKind k : {GroupKind::tp, GroupKind::cp, GroupKind::dp, GroupKind::dp_cp, GroupKind::pp}) {
+        const std::vector<int> g = mesh.group(k, r);
+        CHECK(static_cast<int>(g.size()) == mesh.group_size(k));
+        CHECK(std::count(g.begin(), g.end(), r) == 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("straddling: TP8 stays in a node of 8, TP16 does not") {
+  CHECK(straddling(Mesh(layout(8, 1, 1, 1)), 8).empty());
+  const std::vector<Straddling> rows = straddling(Mesh(layout(16, 1, 2, 1)), 8);
+  REQUIRE(!rows.empty());
+  CHECK(rows[0].kind == GroupKind::tp);
+  CHECK(rows[0].groups == 2);
+  CHECK(rows[0].domains == 2);
+}
+
+TEST_CASE("even split: chunk c of rank p starts at c*(L/VP) + p*(L/(P*VP))") {
+  const Parallelism p{.tp = 1, .pp = 4, .vp = 5};
+  const std::vector<StageChunk> split = split_layers(p, 80);
+  for (int c = 0; c < 5; ++c)
+    for (int r = 0; r < 4; ++r) {
+      CHECK(split[static_cast<size_t>(c * 4 + r)].first_layer == c * 16 + r * 4);
+      CHECK(split[static_cast<size_t>(c * 4 + r)].layer_count == 4);
+    }
+  CHECK(split.front().embedding);
+  CHECK(split.back().head);
+}
+
+TEST_CASE("embedding and loss counted as layers: 126 layers over P8 VP8 give the ends one layer") {
+  const Parallelism p{.tp = 8, .pp = 8, .vp = 8, .account_for_embedding = true, .account_for_loss = true};
+  const std::vector<StageChunk> split = split_layers(p, 126);
+  CHECK(split[0].layer_count == 1);
+  CHECK(split[63].layer_count == 1);
+  for (size_t v = 1; v < 63; ++v) CHECK(split[v].layer_count == 2);
+  CHECK(split[63].first_layer == 125);
+}
+
+TEST_CASE("uneven first and last stages: 6 + 8 + 8 + 4 layers") {
+  const Parallelism p{.pp = 4, .first_stage_layers = 6, .last_stage_layers = 4};
+  const std::vector<StageChunk> split = split_layers(p, 26);
+  CHECK(split[0].layer_count == 6);
+  CHECK(split[1].layer_count == 8);
+  CHECK(split[2].first_layer == 14);
+  CHECK(split[3].layer_count == 4);
+}
+
+TEST_CASE("buckets: from the end, closed at bucket_size elements, padded to lcm(dp, 128)") {
+  // Registration order a(100) b(60) c(200); reverse: c, b, a. c + b reach 256 + 60 = 316 >= 300 and close.
+  const std::vector<Parameter> parameters{{100, 0}, {60, 1}, {200, 2}};
+  const std::vector<Bucket> buckets = form_buckets(parameters, 300, 2);
+  REQUIRE(buckets.size() == 2);
+  CHECK(buckets[0].elements == 384);  // 200 -> aligned start 256, + 60 = 316 -> 3 * 128
+  CHECK(buckets[0].first_owner == 1);
+  CHECK(buckets[0].last_owner == 2);
+  CHECK(buckets[1].elements == 128);
+  CHECK(form_buckets(parameters, std::nullopt, 3).size() == 1);
+  // 64-aligned starts: 256 + 64 + 100 = 420 -> lcm(3, 128) = 384 -> 768.
+  CHECK(form_buckets(parameters, std::nullopt, 3)[0].elements == 768);
+}
+
+TEST_CASE("bucket size is checked after adding: one huge parameter may exceed it") {
+  const std::vector<Parameter> parameters{{10, 0}, {5000, 1}, {10, 2}};
+  const std::vector<Bucket> buckets = form_buckets(parameters, 128, 1);
+  REQUIRE(buckets.size() == 2);
+  CHECK(buckets[0].elements == 64 + 5000 + 56);  // 10 -> 64, + 5000 = 5064 -> 5120
+  CHECK(buckets[1].first_owner == 0);
+}
+
+TEST_CASE("folding: one device a stage when groups sit alike, weights add up to the world") {
+  const Parallelism p = layout(8, 2, 8, 8);
+  const Folding f = fold(Mesh(p), p, 8, false);
+  CHECK(f.regular);
+  CHECK(f.ranks == std::vector{0, 128, 256, 384, 512, 640, 768, 896});
+  for (int64_t n : f.represents) CHECK(n == 128);
+}
+
+TEST_CASE("folding: groups that sit differently are separated, and no finer") {
+  // TP4 on domains of 6: ranks 0-3 inside, 4-7 split 2+2, 8-11 inside; period 12 ranks.
+  const Parallelism p = layout(4, 1, 6, 1);
+  const Folding f = fold(Mesh(p), p, 6, false);
+  CHECK_FALSE(f.regular);
+  int64_t total = 0;
+  for (int64_t n : f.represents) total += n;
+  CHECK(total == 24);
+  CHECK(f.device(0) != f.device(4));
+  CHECK(f.ranks.size() < 24);
+  // Equitable: members of one class see the same classes in their TP group.
+  const Mesh mesh(p);
+  for (int r = 0; r < 24; ++r) {
+    std::vector<int> mine, representative;
+    for (int m : mesh.group(GroupKind::tp, r)) mine.push_back(f.device(m));
+    for (int m : mesh.group(GroupKind::tp, f.ranks[static_cast<size_t>(f.device(r))]))
+      representative.push_back(f.device(m));
+    std::sort(mine.begin(), mine.end());
+    std::sort(representative.begin(), representative.end());
+    CHECK(mine == representative);
+  }
+}
+
+TEST_CASE("unfolded: every rank is a device") {
+  const Parallelism p = layout(2, 1, 2, 2);
+  const Folding f = fold(Mesh(p), p, 8, true);
+  CHECK(f.ranks.size() == 8);
+  CHECK(f.device(5) == 5);
+}
