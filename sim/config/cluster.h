@@ -56,7 +56,8 @@ struct StackProfile {
   double clock_factor = 1;    ///< sustained over nominal compute rate in training (power, clocks)
   double attention_factor = 1;
   double memory_factor = 1;      ///< achieved over clean-count bytes rate in memory-bound kernels
-  Seconds launch;                ///< host time to launch one kernel through the framework
+  Seconds launch;                ///< host time to launch one kernel
+  Seconds dispatch;              ///< host time of one framework operator around its kernels (Python, autograd)
   Seconds graph_launch;          ///< host time to launch one captured graph
   bool fused_attention = true;   ///< false: scores are materialised (s*s terms in time and memory)
   bool fused_activation = true;  ///< bias, activation and dropout-add fused into one kernel each

@@ -39,6 +39,7 @@ StackProfile default_stack() {
   stack.name = "default";
   stack.memory_factor = 0.8;
   stack.launch = 7.0_us;
+  stack.dispatch = 40.0_us;
   stack.graph_launch = 12.0_us;
   stack.step_overhead = 10.0_ms;
   return stack;
@@ -62,6 +63,7 @@ StackProfile read_stack(const Reader& from) {
   stack.attention_factor = from.number("attention_factor", 1, smallest_share, 10);
   stack.memory_factor = from.number("memory_factor", stack.memory_factor, smallest_share, 2);
   stack.launch = {from.quantity("launch", Dimension::time, stack.launch.value)};
+  stack.dispatch = {from.quantity("dispatch", Dimension::time, stack.dispatch.value)};
   stack.graph_launch = {from.quantity("graph_launch", Dimension::time, stack.graph_launch.value)};
   stack.fused_attention = from.boolean("fused_attention", true);
   stack.fused_activation = from.boolean("fused_activation", true);

@@ -26,8 +26,9 @@ LayerTemplates::LayerTemplates(const Scenario& scenario, const LayerGroups& grou
       z_(layer_sizes(scenario)) {}
 
 LaunchCost LayerTemplates::launch() const {
-  return s_.layer_graphs ? LaunchCost{s_.cluster.stack.graph_launch, true}
-                         : LaunchCost{s_.cluster.stack.launch, false};
+  const StackProfile& stack = s_.cluster.stack;
+  return s_.layer_graphs ? LaunchCost{stack.graph_launch, {}, true}
+                         : LaunchCost{stack.launch, stack.dispatch, false};
 }
 
 void LayerTemplates::norm_forward(TemplateWriter& w) const {

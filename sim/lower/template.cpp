@@ -35,11 +35,14 @@ Template TemplateWriter::finish(LaunchCost launch) && {
   assert(pending_.empty());
   // earliest[i]: how long after the first launch op i can start at the soonest, by launches inside this template.
   std::vector<double> earliest(template_.ops.size());
+  Seconds issued;
   std::array<int32_t, stream_count> tail;
   tail.fill(TemplateOp::none);
   for (size_t i = 0; i < template_.ops.size(); ++i) {
     TemplateOp& op = template_.ops[i];
-    op.launch_lag_seconds = launch.captured ? launch.each.value : launch.each.value * static_cast<double>(i + 1);
+    if (i == 0 || !launch.captured) issued += launch.launch;
+    if (!launch.captured && op.part == 0 && op.op != OpKind::tp_exchange) issued += launch.dispatch;
+    op.launch_lag_seconds = issued.value;
     double implied = -1;
     const auto behind = [&](int32_t p) {
       if (p < 0) return;
@@ -53,8 +56,7 @@ Template TemplateWriter::finish(LaunchCost launch) && {
     earliest[i] = std::max(op.launch_lag_seconds, implied);
     last = static_cast<int32_t>(i);
   }
-  const auto count = static_cast<double>(template_.ops.size());
-  template_.host_seconds = launch.captured ? launch.each.value : launch.each.value * count;
+  template_.host_seconds = issued.value;
   return std::move(template_);
 }
 

@@ -35,10 +35,11 @@ struct Template {
   double host_seconds = 0;  ///< launching all of it
 };
 
-/// What launching costs: one launch a kernel, or one for a captured graph.
+/// What launching costs the host: a launch a kernel and framework work an operator, or one launch of a captured graph.
+/// Pieces of a split operator and peer copies are issued inside one call: they cost their launch only.
 struct LaunchCost {
-  Seconds each;
-  bool captured = false;  ///< the template is one graph: `each` once for all
+  Seconds launch, dispatch;
+  bool captured = false;  ///< the template is one graph: `launch` once for all
 };
 
 /// Builds a template operation by operation.

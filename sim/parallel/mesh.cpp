@@ -40,25 +40,31 @@ int Mesh::group_size(GroupKind kind) const {
   return 1;
 }
 
-std::vector<int> Mesh::group(GroupKind kind, int rank) const {
-  const Coordinates c = coordinates(rank);
+Mesh::Line Mesh::line(GroupKind kind, Coordinates c) const {
   const int stage = p_.tp * p_.cp * p_.dp;
-  std::vector<int> ranks;
-  ranks.reserve(static_cast<size_t>(group_size(kind)));
-  const auto add = [&](int first, int count, int stride) {
-    for (int i = 0; i < count; ++i) ranks.push_back(first + i * stride);
-  };
   switch (kind) {
-    case GroupKind::tp: add(rank - c.tp, p_.tp, 1); break;
-    case GroupKind::cp: add(rank - c.cp * p_.tp, p_.cp, p_.tp); break;
-    case GroupKind::dp: add(rank - c.dp * p_.tp * p_.cp, p_.dp, p_.tp * p_.cp); break;
-    case GroupKind::dp_cp: add(c.pp * stage + c.tp, p_.dp * p_.cp, p_.tp); break;
-    case GroupKind::pp: add(rank - c.pp * stage, p_.pp, stage); break;
+    case GroupKind::tp: return {.stride = 1, .position = c.tp};
+    case GroupKind::cp: return {.stride = p_.tp, .position = c.cp};
+    case GroupKind::dp: return {.stride = p_.tp * p_.cp, .position = c.dp};
+    case GroupKind::dp_cp: return {.stride = p_.tp, .position = c.cp + p_.cp * c.dp};
+    case GroupKind::pp: return {.stride = stage, .position = c.pp};
     case GroupKind::embedding:
-      add(rank - c.pp * stage, 1, 1);
-      if (p_.pp > 1) ranks.push_back(rank + (p_.pp - 1 - c.pp) * stage);
-      break;
+      // The two ends; a rank between them names the pair but is not in it.
+      return {.stride = stage * std::max(p_.pp - 1, 1), .position = c.pp == 0 ? 0 : 1};
   }
+  return {};
+}
+
+std::vector<int> Mesh::group(GroupKind kind, int rank) const {
+  Coordinates c = coordinates(rank);
+  if (kind == GroupKind::embedding) {
+    c.pp = 0;
+    rank = this->rank(c);
+  }
+  const Line l = line(kind, c);
+  std::vector<int> ranks(static_cast<size_t>(group_size(kind)));
+  for (int i = 0; i < group_size(kind); ++i)
+    ranks[static_cast<size_t>(i)] = rank + (i - l.position) * l.stride;
   return ranks;
 }
 
@@ -69,11 +75,15 @@ std::vector<Straddling> straddling(const Mesh& mesh, int nvlink_domain) {
     if (size < 2) continue;
     Straddling row{.kind = kind};
     for (int rank = 0; rank < mesh.world(); ++rank) {
-      const std::vector<int> ranks = mesh.group(kind, rank);
-      if (ranks.front() != rank) continue;  // each group once, from its first member
+      const Coordinates c = mesh.coordinates(rank);
+      const Mesh::Line l = mesh.line(kind, c);
+      if (l.position != 0) continue;  // each group once, from its first member
       int domains = 0, last = -1;
-      for (int r : ranks)
-        if (r / nvlink_domain != last) last = r / nvlink_domain, ++domains;
+      for (int i = 0; i < size; ++i) {
+        const int domain = (rank + i * l.stride) / nvlink_domain;
+        domains += domain != last;
+        last = domain;
+      }
       if (domains > 1) ++row.groups, row.domains = std::max(row.domains, domains);
     }
     if (row.groups > 0) rows.push_back(row);

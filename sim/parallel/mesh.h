@@ -26,6 +26,11 @@ class Mesh {
   /// Ranks of `rank`'s group of that kind, ascending.
   std::vector<int> group(GroupKind kind, int rank) const;
   int group_size(GroupKind kind) const;
+  /// A group is `group_size` ranks at a stride; `position` is where a rank with these coordinates stands in its own.
+  struct Line {
+    int stride = 1, position = 0;
+  };
+  Line line(GroupKind kind, Coordinates c) const;
   /// PP * max(TP*CP, EP*ETP) with EP = ETP = 1 (dense).
   int min_gpus() const { return p_.pp * p_.tp * p_.cp; }
 

@@ -184,7 +184,8 @@ void write_memory(Page& page, const MemoryReport& m) {
   std::vector<std::string> parts;
   for (const auto& [what, bytes] : classes)
     if (bytes > 0) parts.push_back(fmt::format("{} {:.1f} GiB", what, bytes / gib));
-  page.list(fmt::format("Memory rank {:<3}", m.rank), parts, 2);
+  parts.push_back(fmt::format("on rank {}", m.rank));
+  page.list("Peak memory    ", parts, 2);
 }
 
 void write_groups(Page& page, const Scenario& s, const Report& r) {

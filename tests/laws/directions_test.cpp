@@ -1,0 +1,78 @@
+// Laws of direction: what more microbatches, more chunks and overlap do to a step.
+#include <doctest/doctest.h>
+
+#include "tests/laws/layout.h"
+
+using namespace stepsim;
+using namespace stepsim::test;
+
+namespace {
+constexpr SimulateOptions apart{.unfold = false, .sharing = false};
+}
+
+TEST_CASE("law: more microbatches at the same DP lower the bubble fraction") {
+  for (const char* model : {"llama3-8b", "gpt3-5b"})
+    for (int vp : {0, 2}) {
+      double before = 1;
+      for (int m : {4, 8, 16, 32}) {
+        CAPTURE(model), CAPTURE(vp), CAPTURE(m);
+        const Layout l{.tp = 2, .dp = 2, .pp = 4, .vp = vp, .microbatches = m, .sp = true};
+        const double bubble = step_of(read(scenario_json(model, "dgx-h100", l)), apart).report.bubble_fraction;
+        CHECK(bubble > 0);
+        CHECK(bubble < before);
+        before = bubble;
+      }
+    }
+}
+
+TEST_CASE("law: more chunks a rank over the same layers lower the bubble fraction") {
+  double before = 1;
+  for (int vp : {0, 2, 4, 8}) {
+    CAPTURE(vp);
+    // 32 layers on 4 ranks, whatever the chunks.
+    const Layout l{.tp = 2, .pp = 4, .vp = vp, .microbatches = 8, .layers = vp > 0 ? 8 / vp : 8, .sp = true,
+                   .sequence = 8192};
+    const double bubble = step_of(read(scenario_json("llama3-8b", "dgx-h100", l)), apart).report.bubble_fraction;
+    CHECK(bubble < before);
+    before = bubble;
+  }
+}
+
+// Only one reduction is in flight at a time and nothing shares a link: earlier reductions cannot end later.
+TEST_CASE("law: with sharing off, overlapped gradient reduction is never slower") {
+  int compared = 0, faster = 0;
+  for (const char* model : {"llama3-8b", "gpt3-5b", "nemotron4-15b", "llama3.2-1b"})
+    for (const char* system : {"dgx-h100", "dgx-a100", "gb200-nvl72", "p5-h100"})
+      for (const Layout& l : {Layout{.dp = 16, .layers = 4}, Layout{.tp = 2, .cp = 2, .dp = 4, .layers = 2, .sp = true},
+                              Layout{.tp = 2, .dp = 8, .pp = 2, .layers = 2},
+                              Layout{.dp = 8, .pp = 2, .vp = 2, .layers = 2},
+                              Layout{.dp = 4, .pp = 4, .microbatches = 6, .layers = 2}})
+        for (bool sharded : {true, false}) {
+          Layout off = l, on = l;
+          off.sharded = on.sharded = sharded;
+          on.grad_overlap = true;
+          CAPTURE(model), CAPTURE(system), CAPTURE(on);
+          nlohmann::json a = scenario_json(model, system, off), b = scenario_json(model, system, on);
+          // One bucket a chunk: what overlap itself does, without the latencies of more collectives.
+          for (nlohmann::json* j : {&a, &b}) (*j)[sharded ? "comm_overlap" : "ddp"]["bucket_size"] = int64_t{1} << 40;
+          const double base = seconds_of(read(a), apart), overlapped = seconds_of(read(b), apart);
+          CHECK(overlapped <= base * (1 + 1e-12));
+          ++compared;
+          faster += overlapped < base * (1 - 1e-6);
+        }
+  CHECK(compared == 160);
+  CHECK(faster > 40);
+}
+
+TEST_CASE("law: with sharing off, parameters gathered under the forward are never slower") {
+  for (const char* model : {"llama3-8b", "gpt3-5b"})
+    for (const char* system : {"dgx-h100", "gb200-nvl72"})
+      for (const Layout& l : {Layout{.dp = 16, .layers = 4}, Layout{.tp = 2, .dp = 4, .pp = 2, .layers = 2},
+                              Layout{.dp = 8, .pp = 2, .vp = 2, .layers = 2}}) {
+        Layout off = l, on = l;
+        off.grad_overlap = on.grad_overlap = on.gather_overlap = true;
+        CAPTURE(model), CAPTURE(system), CAPTURE(on);
+        const double base = seconds_of(read(scenario_json(model, system, off)), apart);
+        CHECK(seconds_of(read(scenario_json(model, system, on)), apart) <= base * (1 + 1e-12));
+      }
+}
