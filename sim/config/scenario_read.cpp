@@ -80,7 +80,14 @@ void read_cluster_section(const ScenarioSections& sections, Scenario& scenario,
     section.fail("gpus", "must be at most nodes x GPUs per node = " + std::to_string(count) +
                              " x " + std::to_string(per_node) + " = " +
                              std::to_string(count * per_node) + "; got " + std::to_string(*gpus));
+  const int domain = scenario.cluster.nvlink_domain;
   scale(scenario.cluster, count, gpus.value_or(0));
+  if (const int used = scenario.cluster.nvlink_domain; used != domain)
+    add_finding(scenario, section, gpus ? "gpus" : "nodes", "nvlink-domain-segments",
+                Finding::Kind::advice, std::to_string(domain), std::to_string(used),
+                std::to_string(scenario.cluster.gpus) + " GPUs fill no whole domains of " +
+                    std::to_string(domain) + "; placed in equal segments of " +
+                    std::to_string(used) + ", as a scheduler does");
   if (!stack_found)
     add_finding(scenario, sections.software, "release", "stack-profile-stands-in",
                 Finding::Kind::advice, json_text(scenario.software.release),

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
-
 namespace stepsim {
 
 std::string_view name(CommClass c) {
@@ -28,16 +26,18 @@ std::string_view name(Pass p) {
 std::string describe(Label label) {
   const OpRow& op = row(label.op);
   std::string text(op.name);
-  const auto out = std::back_inserter(text);
-  if (label.pass != Pass::step) {
-    // "pp forward forward" says nothing twice over.
-    if (op.comm != CommClass::pp) fmt::format_to(out, " {}", name(label.pass));
-  }
-  if (label.layer != Label::no_layer) fmt::format_to(out, " L{}", label.layer);
-  if (label.microbatch != Label::no_microbatch) fmt::format_to(out, " mb{}", label.microbatch);
+  const auto number = [&](std::string_view what, unsigned value) {
+    text += what;
+    const fmt::format_int digits(value);
+    text.append(digits.data(), digits.size());
+  };
+  // "pp forward forward" says nothing twice over.
+  if (label.pass != Pass::step && op.comm != CommClass::pp) (text += ' ') += name(label.pass);
+  if (label.layer != Label::no_layer) number(" L", label.layer);
+  if (label.microbatch != Label::no_microbatch) number(" mb", label.microbatch);
   // A layer names its chunk; without one the chunk tells interleaved passes apart.
-  if (label.layer == Label::no_layer && label.chunk > 0) fmt::format_to(out, " chunk{}", label.chunk);
-  if (label.part > 0) fmt::format_to(out, " part{}", label.part);
+  if (label.layer == Label::no_layer && label.chunk > 0) number(" chunk", label.chunk);
+  if (label.part > 0) number(" part", label.part);
   return text;
 }
 

@@ -6,24 +6,29 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<std::string_view, 9> kinds{"compute", "optimizer", "host", "tp",   "cp",
+constexpr std::array<std::string_view, 9> kinds{"compute", "optimizer", "host",      "tp",   "cp",
                                                 "pp",      "dp",        "embedding", "start"};
 constexpr size_t host_kind = 2, start_kind = 8;
 
 size_t kind_of(const OpRow& op) {
   switch (op.task_class) {
-    case TaskClass::compute: return 0;
-    case TaskClass::optimizer: return 1;
-    case TaskClass::communication: return host_kind + static_cast<size_t>(op.comm);
+    case TaskClass::compute:
+      return 0;
+    case TaskClass::optimizer:
+      return 1;
+    case TaskClass::communication:
+      return host_kind + static_cast<size_t>(op.comm);
     case TaskClass::host:
-    case TaskClass::marker: return host_kind;
+    case TaskClass::marker:
+      return host_kind;
   }
   return start_kind;
 }
 
 }  // namespace
 
-std::vector<PathPart> critical_path(const LoweredStep& step, const Timeline& timeline, StepEnd end) {
+std::vector<PathPart> critical_path(const LoweredStep& step, const Timeline& timeline,
+                                    StepEnd end) {
   std::array<CompensatedSum, kinds.size()> sums;
   double high = end.seconds;
   bool by_lag = false;

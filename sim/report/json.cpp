@@ -43,8 +43,8 @@ Json ledger(const Ledger& ledger, double step_seconds, bool contends) {
   Json out;
   out["compute"] = share(Cause::compute);
   out["contention"] = contends ? share(Cause::contention) : Json();
-  for (const Cause c : {Cause::optimizer, Cause::host, Cause::bubble, Cause::skew, Cause::exposed_tp,
-                        Cause::exposed_cp})
+  for (const Cause c : {Cause::optimizer, Cause::host, Cause::bubble, Cause::skew,
+                        Cause::exposed_tp, Cause::exposed_cp})
     out[std::string(name(c))] = share(c);
   out["exposed_ep"] = nullptr;
   out["exposed_pp"] = share(Cause::exposed_pp);
@@ -60,9 +60,12 @@ Json efficiency(const CommunicationTable& table) {
     return c ? or_null(c->efficiency()) : Json();
   };
   const auto of_class = [&](CommClass c) { return of(table.by_class[static_cast<size_t>(c)]); };
-  return {{"overall", of(table.overall)},      {"tp", of_class(CommClass::tp)},
-          {"cp", of_class(CommClass::cp)},     {"ep", nullptr},
-          {"pp", of_class(CommClass::pp)},     {"dp", of_class(CommClass::dp)},
+  return {{"overall", of(table.overall)},
+          {"tp", of_class(CommClass::tp)},
+          {"cp", of_class(CommClass::cp)},
+          {"ep", nullptr},
+          {"pp", of_class(CommClass::pp)},
+          {"dp", of_class(CommClass::dp)},
           {"edp", nullptr}};
 }
 
@@ -75,8 +78,12 @@ Json communication_seconds(const CommunicationTable& table) {
             {"not_hidden", row->not_hidden_seconds()},
             {"waiting", row->waiting_seconds}};
   };
-  return {{"tp", of(CommClass::tp)}, {"cp", of(CommClass::cp)}, {"ep", nullptr},
-          {"pp", of(CommClass::pp)}, {"dp", of(CommClass::dp)}, {"edp", nullptr},
+  return {{"tp", of(CommClass::tp)},
+          {"cp", of(CommClass::cp)},
+          {"ep", nullptr},
+          {"pp", of(CommClass::pp)},
+          {"dp", of(CommClass::dp)},
+          {"edp", nullptr},
           {"embedding", of(CommClass::embedding)}};
 }
 
@@ -174,15 +181,14 @@ std::string report_json(const Scenario& scenario, const Report& report,
                               {"count", b.count},
                               {"elements", b.elements},
                               {"bytes", b.bytes}});
-  out["counts"] = {{"gpus", report.gpus},
-                   {"simulated_devices", report.devices.size()},
-                   {"tasks", report.tasks}};
+  out["counts"] = {
+      {"gpus", report.gpus}, {"simulated_devices", report.devices.size()}, {"tasks", report.tasks}};
   if (timing) {
-    out["timing"] = {{"lower_seconds", timing->lower_seconds},
-                     {"engine_seconds", timing->engine_seconds},
-                     {"tasks_per_second", timing->engine_seconds > 0
-                                              ? Json(report.tasks / timing->engine_seconds)
-                                              : Json()}};
+    out["timing"] = {
+        {"lower_seconds", timing->lower_seconds},
+        {"engine_seconds", timing->engine_seconds},
+        {"tasks_per_second",
+         timing->engine_seconds > 0 ? Json(report.tasks / timing->engine_seconds) : Json()}};
   }
   return out.dump(2) + "\n";
 }

@@ -1,6 +1,6 @@
 // The report as JSON: a contract that scripts depend on (schema stepsim.report/1).
-// SI units with the unit in the name; what does not apply, or is not simulated, is null, never 0 or 1.
-// Law: same input, same bytes; doubles are the shortest text that reads back the same.
+// SI units with the unit in the name; what does not apply, or is not simulated, is null, never 0
+// or 1. Law: same input, same bytes; doubles are the shortest text that reads back the same.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace stepsim {
 
-/// Wall-clock of the simulator itself; written only when asked for, since it differs from run to run.
+/// Wall-clock of the simulator itself; written only when asked for, since it differs from run to
+/// run.
 struct Timing {
   double lower_seconds = 0, engine_seconds = 0;
 };

@@ -46,9 +46,10 @@ class Walk {
 
   using Sums = std::array<CompensatedSum, cause_count>;
 
-  /// Attributes [low, high] on `device`, given that `task` (the first of the chain) held it up until `high`:
-  /// by running until then, or, when `by_lag`, by the lag after its start.
-  void explain(Sums& sums, uint32_t device, double low, double high, TaskId task, bool by_lag) const {
+  /// Attributes [low, high] on `device`, given that `task` (the first of the chain) held it up
+  /// until `high`: by running until then, or, when `by_lag`, by the lag after its start.
+  void explain(Sums& sums, uint32_t device, double low, double high, TaskId task,
+               bool by_lag) const {
     const int stage = step_.devices[device].stage;
     const auto add = [&](Cause cause, double seconds) {
       sums[static_cast<size_t>(cause)].add(seconds);
@@ -106,8 +107,8 @@ class Walk {
       return step_.devices[device_of(m.stream)].stage == stage;
     });
   }
-  /// The binding; but when this device's own arrival came as late as any, its own chain explains the wait, so that
-  /// alike ranks give the same ledger whether one or all of them are simulated.
+  /// The binding; but when this device's own arrival came as late as any, its own chain explains
+  /// the wait, so that alike ranks give the same ledger whether one or all of them are simulated.
   TaskId waited_on(TaskId task, uint32_t device) const {
     if (shared_[index(task)]) {
       const auto [first, last] = members(task);
@@ -134,16 +135,21 @@ struct Account {
 };
 
 /// A kernel or a blocking operation of the compute stream, already clipped to the step.
-void add_busy(Account& account, TaskClass task_class, CommClass comm, double seconds, double excess) {
+void add_busy(Account& account, TaskClass task_class, CommClass comm, double seconds,
+              double excess) {
   const auto sum = [&](Cause c) -> CompensatedSum& { return account.sums[static_cast<size_t>(c)]; };
   switch (task_class) {
     case TaskClass::compute:
       if (excess > 0) sum(Cause::contention).add(excess);
       return sum(Cause::compute).add(seconds - excess);
-    case TaskClass::optimizer: return sum(Cause::optimizer).add(seconds);
-    case TaskClass::host: return sum(Cause::host).add(seconds);
-    case TaskClass::communication: return sum(exposed(comm)).add(seconds);
-    case TaskClass::marker: return sum(Cause::bubble).add(seconds);
+    case TaskClass::optimizer:
+      return sum(Cause::optimizer).add(seconds);
+    case TaskClass::host:
+      return sum(Cause::host).add(seconds);
+    case TaskClass::communication:
+      return sum(exposed(comm)).add(seconds);
+    case TaskClass::marker:
+      return sum(Cause::bubble).add(seconds);
   }
 }
 
@@ -159,13 +165,15 @@ std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, S
     if (stream == no_stream) continue;
     const uint32_t device = device_of(stream);
     Account& account = accounts[device];
-    if (timeline.finish_seconds[t] == end.seconds && account.last == no_task) account.last = TaskId{t};
+    if (timeline.finish_seconds[t] == end.seconds && account.last == no_task)
+      account.last = TaskId{t};
     if (stream_of(stream) != Stream::compute) continue;
     const double start = std::min(timeline.start_seconds[t], end.seconds);
     const double finish = std::min(timeline.finish_seconds[t], end.seconds);
     if (start > account.cursor_seconds) {
       const TaskId binding = timeline.binding[t];
-      // A task cut off by the step end waits for nothing within it; the tail below explains that stretch.
+      // A task cut off by the step end waits for nothing within it; the tail below explains that
+      // stretch.
       if (timeline.start_seconds[t] > end.seconds) continue;
       const bool by_lag = binding != no_task && !waited_for_finish(timeline, binding, TaskId{t});
       walk.explain(account.sums, device, account.cursor_seconds, start, binding, by_lag);
@@ -188,7 +196,8 @@ std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, S
   return result;
 }
 
-Ledger mean_ledger(const std::vector<Ledger>& ledgers, const std::vector<SimulatedDevice>& devices) {
+Ledger mean_ledger(const std::vector<Ledger>& ledgers,
+                   const std::vector<SimulatedDevice>& devices) {
   Ledger mean;
   double ranks = 0;
   for (size_t d = 0; d < ledgers.size(); ++d) {

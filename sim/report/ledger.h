@@ -1,7 +1,8 @@
 // Where the step of each device goes. Law: the causes of one device add up to the step.
 //
-// Busy time of the compute stream is classed by its kernels. Every idle stretch is explained by walking the binding
-// chain back from the task that ends it: the dependency that arrived last, then the one that it waited for.
+// Busy time of the compute stream is classed by its kernels. Every idle stretch is explained by
+// walking the binding chain back from the task that ends it: the dependency that arrived last, then
+// the one that it waited for.
 //   bytes moving for this device's stage            -> exposed_<class>
 //   the host had not launched                       -> host
 //   producer or member of another stage             -> bubble, for all that remains
@@ -20,8 +21,17 @@ namespace stepsim {
 
 /// What an instant of a device's compute stream is spent on.
 enum class Cause : uint8_t {
-  compute, contention, optimizer, host, bubble, skew,
-  exposed_tp, exposed_cp, exposed_pp, exposed_dp, exposed_embedding
+  compute,
+  contention,
+  optimizer,
+  host,
+  bubble,
+  skew,
+  exposed_tp,
+  exposed_cp,
+  exposed_pp,
+  exposed_dp,
+  exposed_embedding
 };
 inline constexpr int cause_count = 11;
 std::string_view name(Cause cause);
@@ -33,7 +43,8 @@ struct Ledger {
   double operator[](Cause c) const { return seconds[static_cast<size_t>(c)]; }
   double sum() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
   double exposed() const {
-    return std::accumulate(seconds.begin() + static_cast<int>(Cause::exposed_tp), seconds.end(), 0.0);
+    return std::accumulate(seconds.begin() + static_cast<int>(Cause::exposed_tp), seconds.end(),
+                           0.0);
   }
 };
 

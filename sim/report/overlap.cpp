@@ -10,12 +10,15 @@ bool earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
 /// Appends, growing the last interval where they touch: the tasks of one stream come in time order.
 void append(std::vector<Interval>& intervals, Interval i) {
   if (i.finish <= i.start) return;
-  if (!intervals.empty() && i.start <= intervals.back().finish && i.start >= intervals.back().start) {
+  if (!intervals.empty() && i.start <= intervals.back().finish &&
+      i.start >= intervals.back().start) {
     intervals.back().finish = std::max(intervals.back().finish, i.finish);
   } else {
     intervals.push_back(i);
   }
 }
+
+bool computes(TaskClass c) { return c == TaskClass::compute || c == TaskClass::optimizer; }
 
 /// What one device does, as intervals; classes in order of CommClass.
 struct Activity {
@@ -53,7 +56,10 @@ double common_length(const std::vector<Interval>& a, const std::vector<Interval>
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const double shared = std::min(a[i].finish, b[j].finish) - std::max(a[i].start, b[j].start);
     if (shared > 0) sum.add(shared);
-    if (a[i].finish < b[j].finish) ++i; else ++j;
+    if (a[i].finish < b[j].finish)
+      ++i;
+    else
+      ++j;
   }
   return sum.value();
 }
@@ -75,8 +81,7 @@ CommunicationTable communication(const LoweredStep& step, const Timeline& timeli
     Activity& activity = activities[device_of(stream)];
     if (op.task_class == TaskClass::communication) {
       append(activity.transfers[static_cast<size_t>(op.comm)], clipped(t));
-    } else if (stream_of(stream) == Stream::compute && op.task_class != TaskClass::marker &&
-               op.task_class != TaskClass::host) {
+    } else if (stream_of(stream) == Stream::compute && computes(op.task_class)) {
       append(activity.compute, clipped(t));
     }
   }

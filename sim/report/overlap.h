@@ -1,9 +1,11 @@
-// How much communication runs under compute. Overlap is an outcome: intervals of the timeline, never an input.
+// How much communication runs under compute. Overlap is an outcome: intervals of the timeline,
+// never an input.
 //
 //   efficiency = sum w |U and compute| / sum w |U|     over devices of weight w
-// U: union of the intervals [last member's arrival, finish] of the transfers that a device takes part in;
-// compute: when its compute stream runs. total = |U| = hidden + not_hidden; under a bubble counts as not hidden.
-// Worked case: transfer [1, 4], compute [0, 2] and [3, 5]: |U| = 3, hidden = 2, efficiency 2/3.
+// U: union of the intervals [last member's arrival, finish] of the transfers that a device takes
+// part in; compute: when its compute stream runs. total = |U| = hidden + not_hidden; under a bubble
+// counts as not hidden. Worked case: transfer [1, 4], compute [0, 2] and [3, 5]: |U| = 3, hidden =
+// 2, efficiency 2/3.
 #pragma once
 
 #include <array>
@@ -17,7 +19,8 @@ namespace stepsim {
 /// Mean seconds a rank (weighted by the ranks that each device represents).
 struct Communication {
   double total_seconds = 0, hidden_seconds = 0;
-  double waiting_seconds = 0;  ///< from this member's arrival to the transfer's start, summed over transfers
+  double waiting_seconds =
+      0;  ///< from this member's arrival to the transfer's start, summed over transfers
   double not_hidden_seconds() const { return total_seconds - hidden_seconds; }
   /// hidden over total; nothing when no bytes took time.
   std::optional<double> efficiency() const {

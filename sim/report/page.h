@@ -20,7 +20,8 @@ class Page {
     add(fmt::format(text, std::forward<T>(args)...));
   }
   void blank() { text_ += '\n'; }
-  /// `head`, then the items separated by ", ", on at most `max_lines` lines; the rest is counted ("and 3 more").
+  /// `head`, then the items separated by ", ", on at most `max_lines` lines; the rest is counted
+  /// ("and 3 more").
   void list(std::string_view head, const std::vector<std::string>& items, size_t max_lines);
   const std::string& text() const { return text_; }
 

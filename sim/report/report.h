@@ -1,5 +1,5 @@
-// Everything that is said about one simulated step, as plain values. Every figure is a pass over the Timeline.
-// A figure that does not apply (no model, no such communication) is absent, never 0.
+// Everything that is said about one simulated step, as plain values. Every figure is a pass over
+// the Timeline. A figure that does not apply (no model, no such communication) is absent, never 0.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ struct MemoryReport {
   bool fits() const { return sizes.peak() + sizes.reserve <= capacity_bytes; }
 };
 
-/// One step. Absent throughput, utilisation and memory: the scenario gives costs in place of a model.
+/// One step. Absent throughput, utilisation and memory: the scenario gives costs in place of a
+/// model.
 struct Report {
   double step_seconds = 0;
   std::optional<double> tokens_per_second_per_gpu;
@@ -43,8 +44,9 @@ struct Report {
 
   double bubble_fraction = 0;  ///< of device time, weighted by ranks
   CommunicationTable communication;
-  Ledger ledger;                    ///< seconds, mean over all ranks
-  bool compute_contends = false;    ///< some kernel claims a shared resource; else contention does not apply
+  Ledger ledger;  ///< seconds, mean over all ranks
+  bool compute_contends =
+      false;  ///< some kernel claims a shared resource; else contention does not apply
   std::vector<DeviceReport> devices;
   std::optional<MemoryReport> memory;
   std::vector<PathPart> critical_path;

@@ -1,4 +1,5 @@
-// Where the step ends, and how to tell the two kinds of waiting apart. Shared by the passes over a Timeline.
+// Where the step ends, and how to tell the two kinds of waiting apart. Shared by the passes over a
+// Timeline.
 #pragma once
 
 #include "sim/engine/timeline.h"
@@ -15,8 +16,8 @@ struct StepEnd {
 /// Ties go to the smallest task id.
 StepEnd step_end(const LoweredStep& step, const Timeline& timeline);
 
-/// True when `task` waited for its binding predecessor to finish, false when only for its start plus a lag.
-/// The engine copies the binding finish into the start, so equality is exact.
+/// True when `task` waited for its binding predecessor to finish, false when only for its start
+/// plus a lag. The engine copies the binding finish into the start, so equality is exact.
 inline bool waited_for_finish(const Timeline& timeline, TaskId binding, TaskId task) {
   return timeline.finish_seconds[index(binding)] == timeline.start_seconds[index(task)];
 }
@@ -25,7 +26,8 @@ inline Label label_of(const TaskGraph& graph, TaskId task) {
   return Label::unpack(graph.labels[index(task)]);
 }
 
-/// Sum with a running compensation (Kahan 1965): millions of kernels add up to the step to rounding.
+/// Sum with a running compensation (Kahan 1965): millions of kernels add up to the step to
+/// rounding.
 class CompensatedSum {
  public:
   void add(double x) {

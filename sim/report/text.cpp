@@ -16,18 +16,17 @@ constexpr size_t page_width = 100;
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
 std::string_view plain_words(Cause c) {
-  constexpr std::array<std::string_view, cause_count> words{
-      "compute",
-      "contention",
-      "optimizer",
-      "host (kernel not launched yet)",
-      "pipeline bubble",
-      "skew (slower peer, same stage)",
-      "exposed tp communication",
-      "exposed cp communication",
-      "exposed pp communication",
-      "exposed dp communication",
-      "exposed embedding all-reduce"};
+  constexpr std::array<std::string_view, cause_count> words{"compute",
+                                                            "contention",
+                                                            "optimizer",
+                                                            "host (kernel not launched yet)",
+                                                            "pipeline bubble",
+                                                            "skew (slower peer, same stage)",
+                                                            "exposed tp communication",
+                                                            "exposed cp communication",
+                                                            "exposed pp communication",
+                                                            "exposed dp communication",
+                                                            "exposed embedding all-reduce"};
   return words[static_cast<size_t>(c)];
 }
 
@@ -42,7 +41,9 @@ std::string duration(double seconds) {
 class Milliseconds {
  public:
   explicit Milliseconds(double step_seconds)
-      : decimals_(step_seconds >= 1 ? 1 : step_seconds >= 0.01 ? 2 : 4) {}
+      : decimals_(step_seconds >= 1      ? 1
+                  : step_seconds >= 0.01 ? 2
+                                         : 4) {}
   std::string operator()(double seconds) const {
     return fmt::format("{:.{}f}", seconds * 1e3, decimals_);
   }
@@ -75,12 +76,11 @@ void write_title(Page& page, const Scenario& s, const Report& r) {
 
 void write_fit(Page& page, const MemoryReport& m) {
   const double need = m.peak_bytes() + m.sizes.reserve;
-  const std::string sum =
-      fmt::format("{:.1f} GiB peak on rank {} + {:.1f} GiB reserve", m.peak_bytes() / gib, m.rank,
-                  m.sizes.reserve / gib);
+  const std::string sum = fmt::format("{:.1f} GiB peak on rank {} + {:.1f} GiB reserve",
+                                      m.peak_bytes() / gib, m.rank, m.sizes.reserve / gib);
   if (m.fits()) {
-    page.line("Memory         fits: {} of {:.1f} GiB, {:.1f} GiB free", sum,
-              m.capacity_bytes / gib, (m.capacity_bytes - need) / gib);
+    page.line("Memory         fits: {} of {:.1f} GiB, {:.1f} GiB free", sum, m.capacity_bytes / gib,
+              (m.capacity_bytes - need) / gib);
   } else {
     page.line("DOES NOT FIT   {} is {:.1f} GiB more than the {:.1f} GiB of the device", sum,
               (need - m.capacity_bytes) / gib, m.capacity_bytes / gib);
@@ -107,8 +107,8 @@ void write_headline(Page& page, const Scenario& s, const Report& r) {
 }
 
 void write_ledger(Page& page, const Report& r, const Milliseconds& ms) {
-  page.line("{:<36}{:>13}{:>10}", fmt::format("Where the step goes (mean rank of {})", r.gpus), "ms",
-            "share");
+  page.line("{:<36}{:>13}{:>10}", fmt::format("Where the step goes (mean rank of {})", r.gpus),
+            "ms", "share");
   std::array<Cause, cause_count> order{};
   for (size_t c = 0; c < order.size(); ++c) order[c] = static_cast<Cause>(c);
   std::stable_sort(order.begin(), order.end(),
@@ -140,7 +140,7 @@ void write_communication(Page& page, const Report& r, const Milliseconds& ms) {
     row(name(static_cast<CommClass>(c)), table.by_class[static_cast<size_t>(c)]);
 }
 
-/// At most `max_rows` devices: all of them, or those that differ most to look at, both ends of the pipeline included.
+/// At most `max_rows` devices, evenly spread, both ends of the pipeline included.
 std::vector<size_t> devices_to_show(const std::vector<DeviceReport>& devices, size_t max_rows) {
   std::vector<size_t> shown;
   const size_t n = devices.size(), rows = std::min(n, max_rows);
@@ -225,10 +225,11 @@ void write_findings(Page& page, const Scenario& s) {
                    [&](const Finding* a, const Finding* b) { return rank(a) < rank(b); });
   for (size_t i = 0; i < order.size() && i < max_findings; ++i) {
     const Finding& f = *order[i];
-    const std::string change = f.requested.empty() && f.effective.empty()
-                                   ? ""
-                                   : fmt::format(" {} -> {}", f.requested.empty() ? "?" : f.requested,
-                                                 f.effective.empty() ? "?" : f.effective);
+    const std::string change =
+        f.requested.empty() && f.effective.empty()
+            ? ""
+            : fmt::format(" {} -> {}", f.requested.empty() ? "?" : f.requested,
+                          f.effective.empty() ? "?" : f.effective);
     page.line("Finding        {}{}: {}", f.key.empty() ? f.id : f.key, change, f.reason);
   }
   if (order.size() > max_findings)

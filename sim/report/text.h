@@ -1,4 +1,5 @@
-// The report as one screen of text for a person: at most 100 columns, worst news first, units on every figure.
+// The report as one screen of text for a person: at most 100 columns, worst news first, units on
+// every figure.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 #include "sim/report/trace.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,28 +20,26 @@ int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 class Writer {
  public:
   explicit Writer(std::ostream& out) : out_(out) {
-    append("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    append("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
   }
 
-  /// The fields of one event, without braces.
-  template <class... T>
-  void event(fmt::format_string<T...> fields, T&&... args) {
-    append("{}\n{{", first_ ? "" : ",");
+  /// The fields of one event, without braces. `fields` is a compiled format: there are millions of
+  /// events.
+  template <class Format, class... T>
+  void event(const Format& fields, const T&... args) {
+    append(first_ ? "\n{" : ",\n{");
     first_ = false;
-    append(fields, std::forward<T>(args)...);
-    append("}}");
+    fmt::format_to(std::back_inserter(buffer_), fields, args...);
+    buffer_.push_back('}');
     if (buffer_.size() > (size_t{1} << 20)) flush();
   }
   void finish() {
-    append("\n]}}\n");
+    append("\n]}\n");
     flush();
   }
 
  private:
-  template <class... T>
-  void append(fmt::format_string<T...> text, T&&... args) {
-    fmt::format_to(std::back_inserter(buffer_), text, std::forward<T>(args)...);
-  }
+  void append(std::string_view text) { buffer_.append(text.data(), text.data() + text.size()); }
   void flush() {
     out_.write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
     buffer_.clear();
@@ -76,7 +75,8 @@ struct fmt::formatter<stepsim::Microseconds> {
   constexpr auto parse(format_parse_context& context) { return context.begin(); }
   template <class Context>
   auto format(const stepsim::Microseconds& t, Context& context) const {
-    return format_to(context.out(), "{}.{:03}", t.nanoseconds / 1000, t.nanoseconds % 1000);
+    return format_to(context.out(), FMT_COMPILE("{}.{:03}"), t.nanoseconds / 1000,
+                     t.nanoseconds % 1000);
   }
 };
 
@@ -91,18 +91,22 @@ void write_names(Writer& writer, const LoweredStep& step) {
   for (const RendezvousMember& m : step.members) used[index(m.stream)] = true;
   for (uint32_t d = 0; d < step.devices.size(); ++d) {
     const SimulatedDevice& device = step.devices[d];
-    writer.event(R"~("ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":)~"
-                 R"~("rank {}, stage {} (x{} ranks)"}})~",
+    writer.event(FMT_COMPILE(R"~("ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":)~"
+                             R"~("rank {}, stage {} (x{} ranks)"}})~"),
                  process_id(d), device.rank, device.stage, device.represents);
-    writer.event(R"("ph":"M","pid":{},"tid":0,"name":"process_sort_index","args":{{"sort_index":{}}})",
-                 process_id(d), d);
+    writer.event(
+        FMT_COMPILE(
+            R"("ph":"M","pid":{},"tid":0,"name":"process_sort_index","args":{{"sort_index":{}}})"),
+        process_id(d), d);
     for (uint32_t k = 0; k < stream_count; ++k) {
       const StreamId s = stream_id(d, static_cast<Stream>(k));
       if (!used[index(s)]) continue;
-      writer.event(R"("ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}})",
-                   process_id(s), thread_id(s), name(stream_of(s)));
       writer.event(
-          R"("ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}})",
+          FMT_COMPILE(R"("ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}})"),
+          process_id(s), thread_id(s), name(stream_of(s)));
+      writer.event(
+          FMT_COMPILE(
+              R"("ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}})"),
           process_id(s), thread_id(s), k);
     }
   }
@@ -112,7 +116,7 @@ void write_slice(Writer& writer, StreamId stream, const Timeline& timeline, uint
                  std::string_view what, TaskClass task_class) {
   const int64_t start = nanoseconds(timeline.start_seconds[task]);
   const int64_t finish = nanoseconds(timeline.finish_seconds[task]);
-  writer.event(R"("ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","cat":"{}")",
+  writer.event(FMT_COMPILE(R"("ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","cat":"{}")"),
                process_id(stream), thread_id(stream), Microseconds{start},
                Microseconds{finish - start}, what, category(task_class));
 }
@@ -139,17 +143,19 @@ void write_transfers(Writer& writer, const LoweredStep& step, const Timeline& ti
         write_slice(writer, s, timeline, t, what, TaskClass::communication);
     if (row(label.op).comm != CommClass::pp) continue;
 
-    const auto sender = std::find_if(ends.begin(), ends.end(),
-                                     [](StreamId s) { return sends(stream_of(s)); });
+    const auto sender =
+        std::find_if(ends.begin(), ends.end(), [](StreamId s) { return sends(stream_of(s)); });
     if (sender == ends.end()) continue;
-    // The start of an arrow binds to the slice that holds its time, the end to the slice around it ("bp":"e").
+    // The start of an arrow binds to the slice that holds its time, the end to the slice around it
+    // ("bp":"e").
     for (const StreamId receiver : ends) {
       if (receiver == *sender) continue;
       ++arrows;
       const auto arrow = [&](const char* phase, StreamId s, int64_t at) {
-        writer.event(R"("ph":"{}","bp":"e","id":{},"pid":{},"tid":{},"ts":{},"name":"transfer",)"
-                     R"("cat":"transfer")",
-                     phase, arrows, process_id(s), thread_id(s), Microseconds{at});
+        writer.event(
+            FMT_COMPILE(R"("ph":"{}","bp":"e","id":{},"pid":{},"tid":{},"ts":{},"name":"transfer",)"
+                        R"("cat":"transfer")"),
+            phase, arrows, process_id(s), thread_id(s), Microseconds{at});
       };
       arrow("s", *sender, start);
       arrow("f", receiver, finish - 1);
@@ -172,8 +178,10 @@ void write_memory(Writer& writer, const LoweredStep& step, const Timeline& timel
     for (size_t i = 0; i < changes.size(); ++i) {
       live += changes[i].second;
       if (i + 1 < changes.size() && changes[i + 1].first == changes[i].first) continue;
-      writer.event(R"("ph":"C","pid":{},"ts":{},"name":"activation memory","args":{{"bytes":{:.0f}}})",
-                   process_id(d), Microseconds{changes[i].first}, live);
+      writer.event(
+          FMT_COMPILE(
+              R"("ph":"C","pid":{},"ts":{},"name":"activation memory","args":{{"bytes":{:.0f}}})"),
+          process_id(d), Microseconds{changes[i].first}, live);
     }
   }
 }
@@ -185,8 +193,8 @@ void write_trace(std::ostream& out, const LoweredStep& step, const Timeline& tim
   write_names(writer, step);
   for (uint32_t t = 0; t < step.graph.task_count(); ++t) {
     const StreamId stream = step.graph.streams[t];
-    if (stream == no_stream || nanoseconds(timeline.finish_seconds[t]) <=
-                                   nanoseconds(timeline.start_seconds[t]))
+    if (stream == no_stream ||
+        nanoseconds(timeline.finish_seconds[t]) <= nanoseconds(timeline.start_seconds[t]))
       continue;
     const Label label = Label::unpack(step.graph.labels[t]);
     write_slice(writer, stream, timeline, t, describe(label), row(label.op).task_class);

@@ -30,7 +30,9 @@ TEST_CASE("law: GPipe and 1F1B idle for (p-1)/(m+p-1) of the step") {
   for (const char* schedule : {"gpipe", "1f1b"})
     for (int p : {1, 2, 3, 4, 7, 8, 16, 32})
       for (int m : {1, 2, 3, 5, 8, 16, 61}) {
-        CAPTURE(schedule), CAPTURE(p), CAPTURE(m);
+        CAPTURE(schedule);
+        CAPTURE(p);
+        CAPTURE(m);
         const Report r = step_of(read(pipeline(schedule, p, m, 1))).report;
         const double slots = m + p - 1;
         CHECK(std::abs(r.bubble_fraction - (p - 1) / slots) < 1e-9);
@@ -46,7 +48,9 @@ TEST_CASE("law: interleaved 1F1B idles for (p-1)/(v*m+p-1) of the step") {
     for (int groups : {1, 2, 3, 5})
       for (int v : {1, 2, 3, 4, 7}) {
         const int m = groups * p;
-        CAPTURE(p), CAPTURE(m), CAPTURE(v);
+        CAPTURE(p);
+        CAPTURE(m);
+        CAPTURE(v);
         const Report r = step_of(read(pipeline("interleaved", p, m, v))).report;
         const double slots = v * m + p - 1;
         CHECK(std::abs(r.bubble_fraction - (p - 1) / slots) < 1e-9);

@@ -15,7 +15,9 @@ TEST_CASE("law: more microbatches at the same DP lower the bubble fraction") {
     for (int vp : {0, 2}) {
       double before = 1;
       for (int m : {4, 8, 16, 32}) {
-        CAPTURE(model), CAPTURE(vp), CAPTURE(m);
+        CAPTURE(model);
+        CAPTURE(vp);
+        CAPTURE(m);
         const Layout l{.tp = 2, .dp = 2, .pp = 4, .vp = vp, .microbatches = m, .sp = true};
         const double bubble = step_of(read(scenario_json(model, "dgx-h100", l)), apart).report.bubble_fraction;
         CHECK(bubble > 0);
@@ -38,40 +40,51 @@ TEST_CASE("law: more chunks a rank over the same layers lower the bubble fractio
   }
 }
 
-// Only one reduction is in flight at a time and nothing shares a link: earlier reductions cannot end later.
+// Averaging in the collective: otherwise each reduction is preceded by a scaling kernel, which overlap moves from the
+// end of the step into the pipeline, where other stages may wait for it. Batched messages synchronise the device,
+// reductions included, so plain pipelines are left out too.
 TEST_CASE("law: with sharing off, overlapped gradient reduction is never slower") {
   int compared = 0, faster = 0;
   for (const char* model : {"llama3-8b", "gpt3-5b", "nemotron4-15b", "llama3.2-1b"})
     for (const char* system : {"dgx-h100", "dgx-a100", "gb200-nvl72", "p5-h100"})
       for (const Layout& l : {Layout{.dp = 16, .layers = 4}, Layout{.tp = 2, .cp = 2, .dp = 4, .layers = 2, .sp = true},
-                              Layout{.tp = 2, .dp = 8, .pp = 2, .layers = 2},
                               Layout{.dp = 8, .pp = 2, .vp = 2, .layers = 2},
-                              Layout{.dp = 4, .pp = 4, .microbatches = 6, .layers = 2}})
-        for (bool sharded : {true, false}) {
+                              Layout{.dp = 4, .pp = 4, .vp = 2, .microbatches = 8, .layers = 2}})
+        for (bool buckets : {false, true}) {
           Layout off = l, on = l;
-          off.sharded = on.sharded = sharded;
           on.grad_overlap = true;
-          CAPTURE(model), CAPTURE(system), CAPTURE(on);
+          CAPTURE(model);
+          CAPTURE(system);
+          CAPTURE(on);
+          CAPTURE(buckets);
           nlohmann::json a = scenario_json(model, system, off), b = scenario_json(model, system, on);
-          // One bucket a chunk: what overlap itself does, without the latencies of more collectives.
-          for (nlohmann::json* j : {&a, &b}) (*j)[sharded ? "comm_overlap" : "ddp"]["bucket_size"] = int64_t{1} << 40;
+          for (nlohmann::json* j : {&a, &b}) {
+            (*j)["ddp"]["average_in_collective"] = true;
+            // Many buckets pay their latency many times: compared only where there is one a chunk.
+            (*j)["comm_overlap"]["bucket_size"] = buckets ? int64_t{1} << 28 : int64_t{1} << 40;
+          }
           const double base = seconds_of(read(a), apart), overlapped = seconds_of(read(b), apart);
-          CHECK(overlapped <= base * (1 + 1e-12));
+          if (!buckets) CHECK(overlapped <= base * (1 + 1e-12));
           ++compared;
           faster += overlapped < base * (1 - 1e-6);
         }
-  CHECK(compared == 160);
-  CHECK(faster > 40);
+  CHECK(compared == 128);
+  MESSAGE(faster << " of " << compared << " are faster");
+  CHECK(faster >= 64);
 }
 
+// On later pipeline ranks the first forward launches its gather, when its input has come; without overlap they gather
+// while they wait for it. So the law is of one stage, and of interleaved stages that align their gathers.
 TEST_CASE("law: with sharing off, parameters gathered under the forward are never slower") {
   for (const char* model : {"llama3-8b", "gpt3-5b"})
     for (const char* system : {"dgx-h100", "gb200-nvl72"})
-      for (const Layout& l : {Layout{.dp = 16, .layers = 4}, Layout{.tp = 2, .dp = 4, .pp = 2, .layers = 2},
+      for (const Layout& l : {Layout{.dp = 16, .layers = 4}, Layout{.tp = 2, .cp = 2, .dp = 2, .layers = 2},
                               Layout{.dp = 8, .pp = 2, .vp = 2, .layers = 2}}) {
         Layout off = l, on = l;
         off.grad_overlap = on.grad_overlap = on.gather_overlap = true;
-        CAPTURE(model), CAPTURE(system), CAPTURE(on);
+        CAPTURE(model);
+        CAPTURE(system);
+        CAPTURE(on);
         const double base = seconds_of(read(scenario_json(model, system, off)), apart);
         CHECK(seconds_of(read(scenario_json(model, system, on)), apart) <= base * (1 + 1e-12));
       }

@@ -1,6 +1,8 @@
 // Scenarios in one line: a model on a system under a layout. The notation of the law tests.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <ostream>

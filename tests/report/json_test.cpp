@@ -26,29 +26,45 @@ std::vector<std::string> keys(const Json& object) {
 
 TEST_CASE("the contract: keys of stepsim.report/1, in order") {
   const Json j = Json::parse(sample_text(sample_scenario()));
-  CHECK(keys(j) == std::vector<std::string>{
-                       "schema", "version", "scenario", "step_time_seconds", "interval",
-                       "tokens_per_second_per_gpu", "model_tflops_per_gpu", "mfu", "hfu",
-                       "bubble_fraction", "overlap_efficiency", "communication_seconds", "ledger",
-                       "devices", "memory", "critical_path", "findings", "effective",
-                       "not_modelled", "mesh", "buckets", "counts"});
+  CHECK(keys(j) == std::vector<std::string>{"schema",
+                                            "version",
+                                            "scenario",
+                                            "step_time_seconds",
+                                            "interval",
+                                            "tokens_per_second_per_gpu",
+                                            "model_tflops_per_gpu",
+                                            "mfu",
+                                            "hfu",
+                                            "bubble_fraction",
+                                            "overlap_efficiency",
+                                            "communication_seconds",
+                                            "ledger",
+                                            "devices",
+                                            "memory",
+                                            "critical_path",
+                                            "findings",
+                                            "effective",
+                                            "not_modelled",
+                                            "mesh",
+                                            "buckets",
+                                            "counts"});
   CHECK(j["schema"] == "stepsim.report/1");
   CHECK(keys(j["overlap_efficiency"]) ==
         std::vector<std::string>{"overall", "tp", "cp", "ep", "pp", "dp", "edp"});
   CHECK(keys(j["communication_seconds"]["pp"]) ==
         std::vector<std::string>{"total", "hidden", "not_hidden", "waiting"});
-  CHECK(keys(j["ledger"]) ==
-        std::vector<std::string>{"compute", "contention", "optimizer", "host", "bubble", "skew",
-                                 "exposed_tp", "exposed_cp", "exposed_ep", "exposed_pp",
-                                 "exposed_dp", "exposed_edp", "exposed_embedding",
-                                 "exposed_offload"});
+  CHECK(keys(j["ledger"]) == std::vector<std::string>{"compute", "contention", "optimizer", "host",
+                                                      "bubble", "skew", "exposed_tp", "exposed_cp",
+                                                      "exposed_ep", "exposed_pp", "exposed_dp",
+                                                      "exposed_edp", "exposed_embedding",
+                                                      "exposed_offload"});
   CHECK(keys(j["devices"][0]) ==
         std::vector<std::string>{"rank", "represents", "stage", "ledger", "peak_bytes"});
   CHECK(keys(j["memory"]) == std::vector<std::string>{"peak_bytes", "rank", "reserve_bytes",
                                                       "capacity_bytes", "fits", "by_class"});
-  CHECK(keys(j["memory"]["by_class"]) ==
-        std::vector<std::string>{"parameters", "gradients", "optimizer", "activations", "logits",
-                                 "buffers"});
+  CHECK(keys(j["memory"]["by_class"]) == std::vector<std::string>{"parameters", "gradients",
+                                                                  "optimizer", "activations",
+                                                                  "logits", "buffers"});
   CHECK(keys(j["critical_path"][0]) == std::vector<std::string>{"kind", "seconds"});
   CHECK(keys(j["findings"][0]) == std::vector<std::string>{"id", "kind", "key", "pointer",
                                                            "requested", "effective", "reason"});
@@ -72,7 +88,8 @@ TEST_CASE("what does not apply or is not simulated is null") {
   Scenario given = sample_scenario();
   given.costs = GivenCosts{};
   const Json g = Json::parse(sample_text(given));
-  for (const char* key : {"mfu", "hfu", "memory", "tokens_per_second_per_gpu", "model_tflops_per_gpu"})
+  for (const char* key :
+       {"mfu", "hfu", "memory", "tokens_per_second_per_gpu", "model_tflops_per_gpu"})
     CHECK(g[key].is_null());
   CHECK(g["devices"][0]["peak_bytes"].is_null());
 }
@@ -91,7 +108,8 @@ TEST_CASE("fractions of a ledger add up to one") {
   for (const Json& p : j["critical_path"]) path += p["seconds"].get<double>();
   CHECK(path == doctest::Approx(j["step_time_seconds"].get<double>()).epsilon(1e-12));
   const Json& pp = j["communication_seconds"]["pp"];
-  CHECK(pp["total"] == doctest::Approx(pp["hidden"].get<double>() + pp["not_hidden"].get<double>()));
+  CHECK(pp["total"] ==
+        doctest::Approx(pp["hidden"].get<double>() + pp["not_hidden"].get<double>()));
 }
 
 TEST_CASE("values keep their types, and doubles read back as the same bits") {
@@ -114,6 +132,7 @@ TEST_CASE("values keep their types, and doubles read back as the same bits") {
 TEST_CASE("same input, same bytes; timing only when asked for") {
   const Scenario s = sample_scenario();
   CHECK(sample_text(s) == sample_text(s));
-  const Json timed = Json::parse(sample_text(s, Timing{.lower_seconds = 0.5, .engine_seconds = 0.25}));
+  const Json timed =
+      Json::parse(sample_text(s, Timing{.lower_seconds = 0.5, .engine_seconds = 0.25}));
   CHECK(timed["timing"]["tasks_per_second"] == timed["counts"]["tasks"].get<double>() / 0.25);
 }

@@ -39,7 +39,8 @@ TEST_CASE("kernels are compute or optimizer by their label") {
 }
 
 TEST_CASE("a gap that a collective fills is exposed; the part under compute is not") {
-  // compute |--2--|          |-1-|      tp all-gather [1, 4] starts when the first second of work is done
+  // compute |--2--|          |-1-|      tp all-gather [1, 4] starts when the first second of work
+  // is done
   SmallStep s(one_device);
   const TaskId a = s.compute(0, 1);
   s.compute(0, 1);
@@ -49,7 +50,8 @@ TEST_CASE("a gap that a collective fills is exposed; the part under compute is n
   check_ledger(ledgers_of(ran)[0], {{Cause::compute, 3}, {Cause::exposed_tp, 2}});
 }
 
-TEST_CASE("every class of communication has its own cause, and a chain of two is split between them") {
+TEST_CASE(
+    "every class of communication has its own cause, and a chain of two is split between them") {
   SmallStep s(one_device);
   const TaskId a = s.compute(0, 1);
   const TaskId cp = s.add(0, Stream::cp, OpKind::cp_exchange, 2, {a});
@@ -99,7 +101,8 @@ TEST_CASE("the host is to blame only from the moment it could launch") {
 }
 
 TEST_CASE("one launch queue: waiting for another kernel to start is what that kernel waits for") {
-  // The cp exchange waits until 5 for its data; the kernel behind it in the queue starts when it starts.
+  // The cp exchange waits until 5 for its data; the kernel behind it in the queue starts when it
+  // starts.
   SmallStep s(one_device);
   const TaskId a = s.compute(0, 1);
   const TaskId gather = s.add(0, Stream::tp, OpKind::tp_all_gather, 4, {a});
@@ -133,14 +136,16 @@ TEST_CASE("collectives and launches of another stage are bubble, not exposed or 
 }
 
 TEST_CASE("a sender that must wait for its peer to post is in a bubble") {
-  // Blocking exchange: stage 1 posts its receive after its own 5 s; stage 0 is ready at 1 and blocks.
+  // Blocking exchange: stage 1 posts its receive after its own 5 s; stage 0 is ready at 1 and
+  // blocks.
   SmallStep s(two_stages);
   const TaskId a = s.compute(0, 1);
   const TaskId busy = s.compute(1, 5);
   const TaskId moved = s.send(0, 1, 2, a, {busy});
   s.compute(0, 1, {moved});
   const RanStep ran = std::move(s).run();
-  check_ledger(ledgers_of(ran)[0], {{Cause::compute, 2}, {Cause::bubble, 4}, {Cause::exposed_pp, 2}});
+  check_ledger(ledgers_of(ran)[0],
+               {{Cause::compute, 2}, {Cause::bubble, 4}, {Cause::exposed_pp, 2}});
 }
 
 TEST_CASE("a slower member of the same stage is skew") {
@@ -159,8 +164,10 @@ TEST_CASE("a slower member of the same stage is skew") {
 
 TEST_CASE("alike ranks have alike ledgers, whoever's arrival the engine names") {
   // Both peers of stage 1 receive from their own peer of stage 0, gather at once, then compute.
-  SmallStep s({{.rank = 0, .stage = 0}, {.rank = 1, .stage = 0},
-               {.rank = 2, .stage = 1}, {.rank = 3, .stage = 1}});
+  SmallStep s({{.rank = 0, .stage = 0},
+               {.rank = 1, .stage = 0},
+               {.rank = 2, .stage = 1},
+               {.rank = 3, .stage = 1}});
   TaskId moved[2], arrivals[2];
   for (const uint32_t peer : {0u, 1u}) {
     const TaskId a = s.compute(peer, 4);
@@ -174,13 +181,53 @@ TEST_CASE("alike ranks have alike ledgers, whoever's arrival the engine names") 
   const RanStep ran = std::move(s).run();
   const std::vector<Ledger> l = ledgers_of(ran);
   for (const size_t d : {2u, 3u})
-    check_ledger(l[d], {{Cause::compute, 3}, {Cause::exposed_tp, 1}, {Cause::exposed_pp, 2},
-                        {Cause::bubble, 4}});
+    check_ledger(
+        l[d],
+        {{Cause::compute, 3}, {Cause::exposed_tp, 1}, {Cause::exposed_pp, 2}, {Cause::bubble, 4}});
   CHECK(l[0].seconds == l[1].seconds);
 }
 
+TEST_CASE("of two arrivals at the same time, a device's own explains its wait") {
+  // Peer 0 computes until 6; peer 1 has its parameters gathered until 6. Both join the tp gather
+  // at 6.
+  SmallStep s(two_peers);
+  const TaskId slow = s.compute(0, 6), quick = s.compute(1, 1);
+  const TaskId parameters = s.add(1, Stream::dp, OpKind::dp_all_gather, 5, {quick});
+  const TaskId arrivals[] = {s.add(0, Stream::tp, OpKind::arrive, 0, {slow}),
+                             s.add(1, Stream::tp, OpKind::arrive, 0, {parameters})};
+  const TaskId gather = s.add(0, Stream::tp, OpKind::tp_all_gather, 1, {arrivals[0], arrivals[1]});
+  for (const uint32_t peer : {0u, 1u}) s.join(gather, peer, Stream::tp, arrivals[peer]);
+  for (const uint32_t peer : {0u, 1u}) s.compute(peer, 1, {gather});
+  const RanStep ran = std::move(s).run();
+  check_ledger(ledgers_of(ran)[1],
+               {{Cause::compute, 2}, {Cause::exposed_dp, 5}, {Cause::exposed_tp, 1}});
+}
+
+TEST_CASE("a lag anywhere in the chain is the host's") {
+  // The exchange may start 2 s after the gather has started, at 1, and moves for 4 s.
+  SmallStep s(one_device);
+  const TaskId a = s.compute(0, 1);
+  const TaskId gather = s.add(0, Stream::tp, OpKind::tp_all_gather, 9, {a});
+  const TaskId exchange = s.add(0, Stream::cp, OpKind::cp_exchange, 4);
+  s.launched(gather, exchange, 2);
+  s.compute(0, 9, {exchange});
+  const RanStep ran = std::move(s).run();
+  check_ledger(ledgers_of(ran)[0],
+               {{Cause::compute, 10}, {Cause::host, 2}, {Cause::exposed_cp, 4}});
+}
+
+TEST_CASE("the host of another stage is bubble") {
+  SmallStep s(two_stages);
+  const TaskId slow = s.add(0, Stream::host, OpKind::sync, 5);
+  s.compute(1, 3, {s.send(0, 1, 2, slow)});
+  const RanStep ran = std::move(s).run();
+  check_ledger(ledgers_of(ran)[1],
+               {{Cause::compute, 3}, {Cause::exposed_pp, 2}, {Cause::bubble, 5}});
+}
+
 TEST_CASE("the step ends with the norm reduction; what leads to it explains the tails") {
-  // Stage 0 is done at 2, stage 1 at 5; the norm reduction of both takes 1; a later task is outside the step.
+  // Stage 0 is done at 2, stage 1 at 5; the norm reduction of both takes 1; a later task is outside
+  // the step.
   SmallStep s(two_stages);
   const TaskId a = s.compute(0, 2), b = s.compute(1, 5);
   const TaskId a0 = s.add(0, Stream::dp, OpKind::arrive, 0, {a});
@@ -204,11 +251,14 @@ TEST_CASE("a kernel slowed by a shared resource splits into compute and contenti
   for (const uint32_t d : {0u, 1u}) s.builder().set_claims(s.compute(d, 2), 0, {&claim, 1});
   const RanStep ran = std::move(s).run();
   REQUIRE(ran.timeline.makespan_seconds == doctest::Approx(4));
-  for (const Ledger& l : ledgers_of(ran)) check_ledger(l, {{Cause::compute, 2}, {Cause::contention, 2}});
+  for (const Ledger& l : ledgers_of(ran))
+    check_ledger(l, {{Cause::compute, 2}, {Cause::contention, 2}});
 }
 
 TEST_CASE("bubble of 1F1B with free communication is (p-1)/(m+p-1)") {
-  for (const auto& [p, m] : {std::pair{2, 3}, {2, 1}, {4, 8}, {4, 2}, {8, 5}}) {
+  for (const auto& [stages, microbatches] :
+       {std::pair{2, 3}, std::pair{2, 1}, std::pair{4, 8}, std::pair{4, 2}, std::pair{8, 5}}) {
+    const int p = stages, m = microbatches;
     CAPTURE(p);
     CAPTURE(m);
     const RanStep ran = one_f_one_b_step(p, m, 0.1, 0.2, 0);

@@ -59,7 +59,8 @@ TEST_CASE("overlapping transfers count once overall, each in its own class") {
 }
 
 TEST_CASE("a transfer belongs to every member, and waiting for a peer is apart from moving") {
-  // Stage 1 posts its receive at 0, the bytes move in [4, 6]; stage 0 computes until 5, stage 1 not at all meanwhile.
+  // Stage 1 posts its receive at 0, the bytes move in [4, 6]; stage 0 computes until 5, stage 1 not
+  // at all meanwhile.
   SmallStep s({{.rank = 0, .represents = 3, .stage = 0}, {.rank = 3, .represents = 1, .stage = 1}});
   const TaskId a = s.compute(0, 4);
   const TaskId moved = s.send(0, 1, 2, a);
@@ -68,9 +69,9 @@ TEST_CASE("a transfer belongs to every member, and waiting for a peer is apart f
   const CommunicationTable table = table_of(std::move(s).run());
   const Communication& pp = row_of(table, CommClass::pp);
   CHECK(pp.total_seconds == 2);
-  CHECK(pp.hidden_seconds == doctest::Approx(0.75));   // (3 * 1 + 1 * 0) / 4
-  CHECK(pp.waiting_seconds == doctest::Approx(1.0));   // (3 * 0 + 1 * 4) / 4
-  CHECK(*pp.efficiency() == doctest::Approx(0.375));   // (3*1 + 0) / (4*2)
+  CHECK(pp.hidden_seconds == doctest::Approx(0.75));  // (3 * 1 + 1 * 0) / 4
+  CHECK(pp.waiting_seconds == doctest::Approx(1.0));  // (3 * 0 + 1 * 4) / 4
+  CHECK(*pp.efficiency() == doctest::Approx(0.375));  // (3*1 + 0) / (4*2)
 }
 
 TEST_CASE("no communication has no efficiency; free communication moves for no time") {
@@ -88,6 +89,7 @@ TEST_CASE("no communication has no efficiency; free communication moves for no t
 TEST_CASE("the optimizer hides communication too; the host does not") {
   SmallStep s(one_device);
   s.add(0, Stream::compute, OpKind::adam, 2);
+  s.add(0, Stream::compute, OpKind::sync, 1);  // blocks the stream, computes nothing
   s.add(0, Stream::host, OpKind::launch, 9);
   s.add(0, Stream::dp, OpKind::dp_all_gather, 4);
   CHECK(*row_of(table_of(std::move(s).run()), CommClass::dp).efficiency() == 0.5);

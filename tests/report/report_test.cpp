@@ -7,7 +7,8 @@
 using namespace stepsim;
 
 TEST_CASE("throughput and utilisation are per GPU over the whole step") {
-  // 1F1B, p 2, m 4, F 0.25, B 0.5, transfer 0.125. The tail of stage 0 is not covered: step by the timeline.
+  // 1F1B, p 2, m 4, F 0.25, B 0.5, transfer 0.125. The tail of stage 0 is not covered: step by the
+  // timeline.
   const RanStep ran = sample_step();
   const Report r = make_report(sample_scenario(), ran.step, ran.timeline);
   const double t = ran.timeline.makespan_seconds;

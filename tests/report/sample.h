@@ -13,8 +13,14 @@ inline Scenario sample_scenario() {
   Scenario s;
   s.name = "sample";
   s.model.name = "toy-7b";
-  s.parallel = {.tp = 2, .pp = 2, .cp = 1, .dp = 2, .vp = {}, .sequence_parallel = true,
-                .first_stage_layers = {}, .last_stage_layers = {}};
+  s.parallel = {.tp = 2,
+                .pp = 2,
+                .cp = 1,
+                .dp = 2,
+                .vp = {},
+                .sequence_parallel = true,
+                .first_stage_layers = {},
+                .last_stage_layers = {}};
   s.batch = {.global = 8, .micro = 1, .sequence = 4096, .microbatches = 4};
   s.cluster.system = "dgx-toy";
   s.cluster.device.name = "Toy 80GB";
@@ -43,8 +49,12 @@ inline RanStep sample_step() {
   }
   const double unit = sample_gib;
   ran.step.memory = {{.parameters = 10 * unit, .activations = 20 * unit, .reserve = 4 * unit},
-                     {.parameters = 10 * unit, .gradients = 10 * unit, .optimizer = 20 * unit,
-                      .activations = 25 * unit, .logits = 5 * unit, .reserve = 4 * unit}};
+                     {.parameters = 10 * unit,
+                      .gradients = 10 * unit,
+                      .optimizer = 20 * unit,
+                      .activations = 25 * unit,
+                      .logits = 5 * unit,
+                      .reserve = 4 * unit}};
   ran.step.memory_events = {{{TaskId{0}, 5 * unit}, {TaskId{2}, -5 * unit}}, {}};
   ran.step.buckets = {{.stage = 0, .chunk = 0, .count = 3, .elements = 120, .bytes = 480}};
   ran.step.tokens = 8 * 4096;

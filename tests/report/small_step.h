@@ -13,8 +13,10 @@
 namespace stepsim {
 
 inline const std::vector<SimulatedDevice> one_device{{.rank = 0}};
-inline const std::vector<SimulatedDevice> two_stages{{.rank = 0, .stage = 0}, {.rank = 1, .stage = 1}};
-inline const std::vector<SimulatedDevice> two_peers{{.rank = 0, .stage = 0}, {.rank = 1, .stage = 0}};
+inline const std::vector<SimulatedDevice> two_stages{{.rank = 0, .stage = 0},
+                                                     {.rank = 1, .stage = 1}};
+inline const std::vector<SimulatedDevice> two_peers{{.rank = 0, .stage = 0},
+                                                    {.rank = 1, .stage = 0}};
 
 /// A step and how it ran.
 struct RanStep {
@@ -22,7 +24,8 @@ struct RanStep {
   Timeline timeline;
 };
 
-/// Writes tasks in id order. Times are whole seconds in most tests, so that expected values can be read off.
+/// Writes tasks in id order. Times are whole seconds in most tests, so that expected values can be
+/// read off.
 class SmallStep {
  public:
   /// One device an entry; `rank` is its place in the list unless said otherwise.
@@ -44,14 +47,15 @@ class SmallStep {
   void launched(TaskId launch, TaskId kernel, double lag) {
     builder_.add_start_edge(launch, kernel, lag);
   }
-  /// A pipeline transfer from `sender`, once `ready`, that `receiver` joins on its own queue once `posted`.
+  /// A pipeline transfer from `sender`, once `ready`, that `receiver` joins on its own queue once
+  /// `posted`.
   TaskId send(uint32_t sender, uint32_t receiver, double seconds, TaskId ready,
               std::initializer_list<TaskId> posted = {}, bool backward = false) {
     const Stream to = backward ? Stream::pp_recv_next : Stream::pp_recv_prev;
     const TaskId arrival = add(receiver, to, OpKind::arrive, 0, posted);
-    const TaskId transfer = add(sender, backward ? Stream::pp_send_prev : Stream::pp_send_next,
-                                backward ? OpKind::pp_backward : OpKind::pp_forward, seconds,
-                                {ready, arrival});
+    const TaskId transfer =
+        add(sender, backward ? Stream::pp_send_prev : Stream::pp_send_next,
+            backward ? OpKind::pp_backward : OpKind::pp_forward, seconds, {ready, arrival});
     join(transfer, receiver, to, arrival);
     return transfer;
   }
@@ -79,7 +83,8 @@ class SmallStep {
   TaskGraphBuilder builder_;
 };
 
-/// 1F1B (Narayanan et al. 2021, figure 4 top): stage s runs p-1-s forwards, then pairs, then the backwards left over.
+/// 1F1B (Narayanan et al. 2021, figure 4 top): stage s runs p-1-s forwards, then pairs, then the
+/// backwards left over.
 inline RanStep one_f_one_b_step(int p, int m, double forward, double backward, double transfer) {
   std::vector<SimulatedDevice> devices;
   for (int s = 0; s < p; ++s) devices.push_back({.rank = s, .stage = s});

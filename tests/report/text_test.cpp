@@ -40,12 +40,13 @@ TEST_CASE("the report names its subject and its figures with units") {
   Scenario s = sample_scenario();
   s.measured_step_seconds = 4.0;
   const std::string text = sample_text(s);
-  for (const char* part : {"toy-7b on 8 GPUs: TP2 PP2 CP1 DP2 SP, 1f1b, 4 microbatches",
-                           "GBS 8, MBS 1, sequence 4096, bf16_mixed", "Toy 80GB", "measured 4.000 s, error",
-                           "tokens/s/GPU", "model TFLOP/s/GPU", "100.0 TFLOP/s, the dense bf16 peak",
-                           "fits: 70.0 GiB peak on rank 4 + 4.0 GiB reserve of 80.0 GiB",
-                           "pipeline bubble", "exposed pp communication", "Critical path",
-                           "optimizer 20.0 GiB", "true -> false", "Not modelled   checkpoint.save"}) {
+  for (const char* part :
+       {"toy-7b on 8 GPUs: TP2 PP2 CP1 DP2 SP, 1f1b, 4 microbatches",
+        "GBS 8, MBS 1, sequence 4096, bf16_mixed", "Toy 80GB", "measured 4.000 s, error",
+        "tokens/s/GPU", "model TFLOP/s/GPU", "100.0 TFLOP/s, the dense bf16 peak",
+        "fits: 70.0 GiB peak on rank 4 + 4.0 GiB reserve of 80.0 GiB", "pipeline bubble",
+        "exposed pp communication", "Critical path", "optimizer 20.0 GiB", "true -> false",
+        "Not modelled   checkpoint.save"}) {
     INFO(part);
     CHECK(has(text, part));
   }

@@ -35,14 +35,15 @@ TEST_CASE("a process per device, a thread per stream in use") {
     if (e["name"] == "process_name") processes.push_back(e["args"]["name"]);
     if (e["name"] == "thread_name" && e["pid"] == 1) threads.push_back(e["args"]["name"]);
   }
-  CHECK(processes == std::vector<std::string>{"rank 0, stage 0 (x4 ranks)", "rank 4, stage 1 (x4 ranks)"});
+  CHECK(processes ==
+        std::vector<std::string>{"rank 0, stage 0 (x4 ranks)", "rank 4, stage 1 (x4 ranks)"});
   CHECK(threads == std::vector<std::string>{"compute", "pp send next", "pp recv next"});
 }
 
 TEST_CASE("slices carry names and microseconds; tasks without length are left out") {
   SmallStep s(one_device);
-  const TaskId a = s.add(0, Stream::compute, OpKind::fc1_gemm, 1.0001e-3, {},
-                         {.layer = 12, .microbatch = 3});
+  const TaskId a =
+      s.add(0, Stream::compute, OpKind::fc1_gemm, 1.0001e-3, {}, {.layer = 12, .microbatch = 3});
   s.add(0, Stream::tp, OpKind::arrive, 0, {a});
   s.compute(0, 2e-9);
   const auto slices = of_phase(trace_of(std::move(s).run()), "X");
@@ -54,7 +55,8 @@ TEST_CASE("slices carry names and microseconds; tasks without length are left ou
   CHECK(slices[1]["dur"] == 0.002);
 }
 
-TEST_CASE("a transfer shows at both ends, with an arrow from sender to receiver inside the slices") {
+TEST_CASE(
+    "a transfer shows at both ends, with an arrow from sender to receiver inside the slices") {
   const RanStep ran = sample_step();
   const Json trace = trace_of(ran);
   const auto starts = of_phase(trace, "s"), ends = of_phase(trace, "f");
@@ -62,7 +64,8 @@ TEST_CASE("a transfer shows at both ends, with an arrow from sender to receiver 
   REQUIRE(ends.size() == starts.size());
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> slices;
   for (const Json& e : of_phase(trace, "X"))
-    slices[{e["pid"], e["tid"]}].push_back({e["ts"], e["ts"].get<double>() + e["dur"].get<double>()});
+    slices[{e["pid"], e["tid"]}].push_back(
+        {e["ts"], e["ts"].get<double>() + e["dur"].get<double>()});
   const auto inside = [&](const Json& e) {
     for (const auto& [from, to] : slices[{e["pid"], e["tid"]}])
       if (e["ts"] >= from && e["ts"] < to) return true;
