@@ -15,7 +15,9 @@ namespace stepsim {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 Stall describe_stall(const LoweredStep& step, const Deadlock& deadlock) {
   Stall stall;
@@ -26,7 +28,8 @@ Stall describe_stall(const LoweredStep& step, const Deadlock& deadlock) {
       stall.waits.push_back(what);
     } else {
       const SimulatedDevice& d = step.devices[device_of(stream)];
-      stall.waits.push_back(fmt::format("rank {} (stage {}) {}: {}", d.rank, d.stage, name(stream_of(stream)), what));
+      stall.waits.push_back(
+          fmt::format("rank {} (stage {}) {}: {}", d.rank, d.stage, name(stream_of(stream)), what));
     }
   }
   return stall;
@@ -38,18 +41,21 @@ std::variant<Simulation, Stall> simulate(const Scenario& scenario, const Simulat
   const Clock::time_point start = Clock::now();
   const Mesh mesh(scenario.parallel);
   const Fabric fabric(scenario.cluster);
-  const Folding folding = fold(mesh, scenario.parallel, scenario.cluster.nvlink_domain, options.unfold);
+  const Folding folding =
+      fold(mesh, scenario.parallel, scenario.cluster.nvlink_domain, options.unfold);
   LoweredStep step = lower(scenario, mesh, folding, fabric);
   const double lower_seconds = since(start);
 
   const Clock::time_point run_start = Clock::now();
   std::variant<Timeline, Deadlock> outcome = run(step.graph, {.sharing = options.sharing});
   const double engine_seconds = since(run_start);
-  if (const Deadlock* deadlock = std::get_if<Deadlock>(&outcome)) return describe_stall(step, *deadlock);
+  if (const Deadlock* deadlock = std::get_if<Deadlock>(&outcome))
+    return describe_stall(step, *deadlock);
 
   Timeline& timeline = std::get<Timeline>(outcome);
   Report report = make_report(scenario, step, timeline);
-  return Simulation{std::move(step), std::move(timeline), std::move(report), lower_seconds, engine_seconds};
+  return Simulation{std::move(step), std::move(timeline), std::move(report), lower_seconds,
+                    engine_seconds};
 }
 
 }  // namespace stepsim

@@ -13,8 +13,8 @@
 namespace stepsim {
 
 struct SimulateOptions {
-  bool unfold = false;   ///< simulate every rank instead of one per class
-  bool sharing = true;   ///< flows on the same link share it
+  bool unfold = false;  ///< simulate every rank instead of one per class
+  bool sharing = true;  ///< flows on the same link share it
 };
 
 /// A simulated step with everything a trace needs.
@@ -30,6 +30,7 @@ struct Stall {
   std::vector<std::string> waits;
 };
 
-std::variant<Simulation, Stall> simulate(const Scenario& scenario, const SimulateOptions& options = {});
+std::variant<Simulation, Stall> simulate(const Scenario& scenario,
+                                         const SimulateOptions& options = {});
 
 }  // namespace stepsim

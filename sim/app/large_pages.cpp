@@ -1,5 +1,6 @@
-// Big blocks on huge pages: a graph of millions of tasks is written once, and on 4 KiB pages the first touch of each
-// page costs more than the simulation. Replaces the program's operator new; sanitizers keep their own.
+// Big blocks on huge pages: a graph of millions of tasks is written once, and on 4 KiB pages the
+// first touch of each page costs more than the simulation. Replaces the program's operator new;
+// sanitizers keep their own.
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -21,7 +22,8 @@ void* operator new(size_t bytes) {
   void* block = nullptr;
   if (bytes >= huge_page) {
     block = std::aligned_alloc(huge_page, (bytes + huge_page - 1) / huge_page * huge_page);
-    if (block) madvise(block, bytes, MADV_HUGEPAGE);  // a hint: small pages do when there are no huge ones
+    if (block)
+      madvise(block, bytes, MADV_HUGEPAGE);  // a hint: small pages do when there are no huge ones
   } else {
     block = std::malloc(bytes > 0 ? bytes : 1);
   }

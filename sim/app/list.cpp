@@ -11,7 +11,8 @@
 namespace stepsim::app {
 
 int list(const std::string& what) {
-  static const std::array<std::string, 4> catalogues{"models", "clusters", "scenarios", "schedules"};
+  static const std::array<std::string, 4> catalogues{"models", "clusters", "scenarios",
+                                                     "schedules"};
   std::vector<CatalogueRow> rows;
   if (what == "models") {
     rows = list_models(find_data());

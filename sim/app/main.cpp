@@ -28,7 +28,8 @@ Exit codes: 0 ok; 1 runs, but does not fit in memory or cannot finish; 2 bad inp
 int report_error(const stepsim::Error& error, bool as_json) {
   if (as_json) {
     const nlohmann::ordered_json body{
-        {"error", {{"file", error.file()}, {"pointer", error.pointer()}, {"message", error.message()}}}};
+        {"error",
+         {{"file", error.file()}, {"pointer", error.pointer()}, {"message", error.message()}}}};
     fmt::print("{}\n", body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
   fmt::print(stderr, "{}\n", error.what());
@@ -46,21 +47,31 @@ int main(int argc, char** argv) {
 
   stepsim::app::RunOptions options;
   CLI::App* run = app.add_subcommand("run", "simulate one step and report it");
-  run->add_option("scenario", options.scenario, "scenario file (JSON)")->required()->type_name("SCENARIO");
-  run->add_option("overrides", options.overrides, "section.key=value, applied in order")->type_name("KEY=VALUE");
-  run->add_option("--cluster", options.cluster, "run on another system: a name from `stepsim list clusters`, or a file")
+  run->add_option("scenario", options.scenario, "scenario file (JSON)")
+      ->required()
+      ->type_name("SCENARIO");
+  run->add_option("overrides", options.overrides, "section.key=value, applied in order")
+      ->type_name("KEY=VALUE");
+  run->add_option("--cluster", options.cluster,
+                  "run on another system: a name from `stepsim list clusters`, or a file")
       ->type_name("NAME[:NODES]");
-  run->add_option("--json", options.json_file, "write the report as JSON (- = standard output)")->type_name("FILE");
-  run->add_option("--trace", options.trace_file, "write a Chrome trace: a process per device, a thread per stream")
+  run->add_option("--json", options.json_file, "write the report as JSON (- = standard output)")
       ->type_name("FILE");
-  run->add_flag("--unfold", options.unfold, "simulate every rank instead of one per class of equal ranks");
-  run->add_flag("--no-contention", options.no_contention, "transfers never share a link (for the classroom)");
+  run->add_option("--trace", options.trace_file,
+                  "write a Chrome trace: a process per device, a thread per stream")
+      ->type_name("FILE");
+  run->add_flag("--unfold", options.unfold,
+                "simulate every rank instead of one per class of equal ranks");
+  run->add_flag("--no-contention", options.no_contention,
+                "transfers never share a link (for the classroom)");
   run->add_flag("--timing", options.timing, "add how long the simulation itself took");
   run->footer(footer);
 
   std::string what;
   CLI::App* list = app.add_subcommand("list", "what there is to choose from");
-  list->add_option("what", what, "models, clusters, scenarios or schedules")->required()->type_name("WHAT");
+  list->add_option("what", what, "models, clusters, scenarios or schedules")
+      ->required()
+      ->type_name("WHAT");
 
   try {
     app.parse(argc, argv);
@@ -72,6 +83,7 @@ int main(int argc, char** argv) {
   } catch (const stepsim::Error& error) {
     return report_error(error, options.json_file == "-");
   } catch (const std::bad_alloc&) {
-    return report_error({options.scenario, "", "needs more memory than this machine has"}, options.json_file == "-");
+    return report_error({options.scenario, "", "needs more memory than this machine has"},
+                        options.json_file == "-");
   }
 }

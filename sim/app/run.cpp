@@ -39,8 +39,10 @@ int report_stall(const Stall& stall) {
 }  // namespace
 
 int run(const RunOptions& options) {
-  const Scenario scenario = read_scenario(options.scenario, options.overrides, options.cluster, find_data());
-  const auto outcome = simulate(scenario, {.unfold = options.unfold, .sharing = !options.no_contention});
+  const Scenario scenario =
+      read_scenario(options.scenario, options.overrides, options.cluster, find_data());
+  const auto outcome =
+      simulate(scenario, {.unfold = options.unfold, .sharing = !options.no_contention});
   if (const Stall* stall = std::get_if<Stall>(&outcome)) return report_stall(*stall);
   const Simulation& simulation = std::get<Simulation>(outcome);
 
@@ -51,7 +53,8 @@ int run(const RunOptions& options) {
   }
   std::optional<Timing> timing;
   if (options.timing) timing = Timing{simulation.lower_seconds, simulation.engine_seconds};
-  if (options.json_file != "-") std::fputs(report_text(scenario, simulation.report).c_str(), stdout);
+  if (options.json_file != "-")
+    std::fputs(report_text(scenario, simulation.report).c_str(), stdout);
   if (!options.json_file.empty()) {
     const std::string text = report_json(scenario, simulation.report, timing);
     if (options.json_file == "-") {

@@ -10,7 +10,8 @@ namespace stepsim {
 /// Bad input. `what()` is one line: `file#pointer: message`.
 class Error : public std::exception {
  public:
-  /// `pointer` is an RFC 6901 JSON pointer ("" = the whole document) or "line:column" for syntax errors.
+  /// `pointer` is an RFC 6901 JSON pointer ("" = the whole document) or "line:column" for syntax
+  /// errors.
   Error(std::string file, std::string pointer, std::string message);
 
   const std::string& file() const { return file_; }

@@ -8,7 +8,8 @@
 
 namespace stepsim {
 
-/// Optimal string alignment distance (insert, delete, substitute, swap of neighbours), as in ninja's edit_distance.
+/// Optimal string alignment distance (insert, delete, substitute, swap of neighbours), as in
+/// ninja's edit_distance.
 int edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate nearest to `name`, or "" when none is near enough to be what was meant.

@@ -1,5 +1,6 @@
 // Units are types: a quantity is a double that knows what it counts.
-// Law: only same-unit quantities add; products and quotients that have a meaning are spelt out below.
+// Law: only same-unit quantities add; products and quotients that have a meaning are spelt out
+// below.
 #pragma once
 
 #include <compare>
@@ -12,9 +13,18 @@ struct Quantity {
   double value = 0;
 
   constexpr auto operator<=>(const Quantity&) const = default;
-  constexpr Quantity& operator+=(Quantity o) { value += o.value; return *this; }
-  constexpr Quantity& operator-=(Quantity o) { value -= o.value; return *this; }
-  constexpr Quantity& operator*=(double f) { value *= f; return *this; }
+  constexpr Quantity& operator+=(Quantity o) {
+    value += o.value;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity o) {
+    value -= o.value;
+    return *this;
+  }
+  constexpr Quantity& operator*=(double f) {
+    value *= f;
+    return *this;
+  }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return {a.value + b.value}; }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return {a.value - b.value}; }
   friend constexpr Quantity operator*(Quantity a, double f) { return {a.value * f}; }
@@ -25,7 +35,8 @@ struct Quantity {
 
 using Seconds = Quantity<struct SecondsUnit>;
 using Bytes = Quantity<struct BytesUnit>;
-using Flops = Quantity<struct FlopsUnit>;  ///< floating-point operations, a fused multiply-add counts two
+using Flops =
+    Quantity<struct FlopsUnit>;  ///< floating-point operations, a fused multiply-add counts two
 using BytesPerSecond = Quantity<struct BytesPerSecondUnit>;
 using FlopsPerSecond = Quantity<struct FlopsPerSecondUnit>;
 
@@ -39,6 +50,8 @@ constexpr Seconds operator""_us(long double v) { return {static_cast<double>(v) 
 constexpr Seconds operator""_ms(long double v) { return {static_cast<double>(v) * 1e-3}; }
 constexpr Seconds operator""_s(long double v) { return {static_cast<double>(v)}; }
 constexpr BytesPerSecond operator""_GBps(long double v) { return {static_cast<double>(v) * 1e9}; }
-constexpr FlopsPerSecond operator""_TFLOPs(long double v) { return {static_cast<double>(v) * 1e12}; }
+constexpr FlopsPerSecond operator""_TFLOPs(long double v) {
+  return {static_cast<double>(v) * 1e12};
+}
 
 }  // namespace stepsim

@@ -16,7 +16,8 @@ constexpr double bytes_per_element(Dtype t) {
   return t == Dtype::fp8 ? 1 : (t == Dtype::bf16 || t == Dtype::fp16) ? 2 : 4;
 }
 
-/// GEMM rate: peak * ceiling * K / (K + half_k), before tile and wave quantisation (sim/cost/kernel.h).
+/// GEMM rate: peak * ceiling * K / (K + half_k), before tile and wave quantisation
+/// (sim/cost/kernel.h).
 struct GemmCurve {
   FlopsPerSecond peak;  ///< dense vendor peak
   double ceiling = 0;   ///< best sustained fraction of peak on large shapes
@@ -40,28 +41,30 @@ struct Device {
   Bytes memory_capacity;
   Bytes memory_reserve;  ///< taken by context, framework and communicators before the first tensor
   BytesPerSecond memory_bandwidth;
-  double memory_efficiency = 1;  ///< sustained fraction of memory_bandwidth in streaming kernels
-  Seconds kernel_gap;            ///< drain and fill between two dependent kernels on one stream
+  double memory_efficiency = 1;     ///< sustained fraction of memory_bandwidth in streaming kernels
+  Seconds kernel_gap;               ///< drain and fill between two dependent kernels on one stream
   BytesPerSecond nvlink_bandwidth;  ///< one direction, all links
   double nvlink_efficiency = 1;     ///< usable fraction of it in NCCL rings
   Seconds nvlink_latency;           ///< one hop of a collective inside the domain
-  Bytes nvlink_half_message;        ///< start-up of a collective, as the bytes it costs at bus bandwidth
-  double nvlink_own_share = 0.5;    ///< ring step a rank spends on its own shard (copy, pipeline fill)
+  Bytes nvlink_half_message;  ///< start-up of a collective, as the bytes it costs at bus bandwidth
+  double nvlink_own_share =
+      0.5;  ///< ring step a rank spends on its own shard (copy, pipeline fill)
   BytesPerSecond nvlink_channel_bandwidth{20e9};  ///< one channel of a send/recv pair; 0: no limit
 };
 
-/// What the software on a system makes of its devices; the first profile whose `release` prefixes the asked release.
+/// What the software on a system makes of its devices; the first profile whose `release` prefixes
+/// the asked release.
 struct StackProfile {
   std::string name, release;  ///< release "" matches every release
   double clock_factor = 1;    ///< sustained over nominal compute rate in training (power, clocks)
   double attention_factor = 1;
-  double memory_factor = 1;      ///< achieved over clean-count bytes rate in memory-bound kernels
-  Seconds launch;                ///< host time to launch one kernel
-  Seconds dispatch;              ///< host time of one framework operator around its kernels (Python, autograd)
+  double memory_factor = 1;  ///< achieved over clean-count bytes rate in memory-bound kernels
+  Seconds launch;            ///< host time to launch one kernel
+  Seconds dispatch;  ///< host time of one framework operator around its kernels (Python, autograd)
   Seconds graph_launch;          ///< host time to launch one captured graph
   bool fused_attention = true;   ///< false: scores are materialised (s*s terms in time and memory)
   bool fused_activation = true;  ///< bias, activation and dropout-add fused into one kernel each
-  Seconds step_overhead;         ///< host work between steps that nothing hides (data, logging, scalars)
+  Seconds step_overhead;  ///< host work between steps that nothing hides (data, logging, scalars)
 };
 
 /// One switching tier, leaf first.
@@ -72,7 +75,8 @@ struct Tier {
   Seconds latency;              ///< one switch traversal
 };
 
-/// A vertex and a link of a free-form topology; names are the file's own. GPUs are named "gpu0", "gpu1", ...
+/// A vertex and a link of a free-form topology; names are the file's own. GPUs are named "gpu0",
+/// "gpu1", ...
 struct TopologyLink {
   std::string from, to;
   BytesPerSecond bandwidth;  ///< each direction

@@ -222,8 +222,8 @@ Cluster read_system(const Reader& config, const std::string& name, const std::st
 void scale(Cluster& cluster, int64_t nodes, int64_t gpus) {
   cluster.nodes = static_cast<int>(nodes);
   cluster.gpus = static_cast<int>(gpus > 0 ? gpus : nodes * cluster.gpus_per_node);
-  // Schedulers hand out equal segments of a rack-sized domain (Slurm --segment): 256 GPUs sit on four domains with 64
-  // each, not on three full ones and a rest.
+  // Schedulers hand out equal segments of a rack-sized domain (Slurm --segment): 256 GPUs sit on
+  // four domains with 64 each, not on three full ones and a rest.
   const int whole = cluster.nvlink_domain;
   if (whole <= cluster.gpus_per_node || cluster.gpus <= whole || cluster.gpus % whole == 0) return;
   for (int used = whole; used >= cluster.gpus_per_node; used -= cluster.gpus_per_node)

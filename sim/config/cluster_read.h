@@ -15,8 +15,8 @@ namespace stepsim {
 Cluster read_system(const Reader& config, const std::string& name, const std::string& release,
                     const DataPaths& data, const std::filesystem::path& folder, bool& stack_found);
 Device read_device(const Reader& config);
-/// Sets nodes and gpus; `gpus` 0 = all of the nodes'. Narrows nvlink_domain to the equal segments that a scheduler
-/// gives a job which does not fill whole rack-sized domains.
+/// Sets nodes and gpus; `gpus` 0 = all of the nodes'. Narrows nvlink_domain to the equal segments
+/// that a scheduler gives a job which does not fill whole rack-sized domains.
 void scale(Cluster& cluster, int64_t nodes, int64_t gpus);
 
 inline constexpr Range nodes_range{1, 10'000'000}, gpus_range{1, 100'000'000},

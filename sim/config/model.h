@@ -35,7 +35,8 @@ struct Model {
   int64_t max_positions = 0;  ///< rows of a learned position table, else 0
 };
 
-/// Vocabulary rows after padding to a multiple of `vocab_divisor * tp` (Megatron-Core vocab padding).
+/// Vocabulary rows after padding to a multiple of `vocab_divisor * tp` (Megatron-Core vocab
+/// padding).
 int64_t padded_vocab(const Model& model, int tp);
 /// Parameters of the whole model, padded vocabulary, tied embedding counted once.
 int64_t parameter_count(const Model& model, int tp);

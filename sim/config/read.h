@@ -11,14 +11,16 @@
 
 namespace stepsim {
 
-/// Where `models/`, `hardware/` and `scenarios/` are. Order: $STEPSIM_DATA, the current directory, the installed share folder.
+/// Where `models/`, `hardware/` and `scenarios/` are. Order: $STEPSIM_DATA, the current directory,
+/// the installed share folder.
 struct DataPaths {
   std::filesystem::path root;
   std::vector<std::filesystem::path> more_models, more_systems;  ///< searched after root
 };
 DataPaths find_data();
 
-/// `path`: a scenario file. `overrides`: "section.key=value" words, applied last; `cluster`: NAME[:NODES] or empty.
+/// `path`: a scenario file. `overrides`: "section.key=value" words, applied last; `cluster`:
+/// NAME[:NODES] or empty.
 Scenario read_scenario(const std::string& path, std::span<const std::string> overrides,
                        const std::string& cluster, const DataPaths& data);
 /// The same from JSON text that is not a file; `file` is what errors point at.

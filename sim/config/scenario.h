@@ -10,6 +10,7 @@
 
 #include "sim/config/cluster.h"
 #include "sim/config/model.h"
+#include "sim/config/parallelism.h"
 
 namespace stepsim {
 
@@ -19,18 +20,6 @@ struct Finding {
   std::string id;
   Kind kind = Kind::advice;
   std::string key, pointer, requested, effective, reason;
-};
-
-/// Sizes and splits of the dense mesh. Rank order tp-cp-dp-pp, fastest first.
-struct Parallelism {
-  int tp = 1, pp = 1, cp = 1, dp = 1;  ///< dp excludes cp
-  std::optional<int> vp{};              ///< model chunks per pipeline rank; set to 1 differs from unset
-  bool sequence_parallel = false;
-  int microbatch_group = 0;  ///< microbatch_group_size_per_vp_stage; 0 = pp
-  bool account_for_embedding = false, account_for_loss = false;
-  std::optional<int> first_stage_layers{}, last_stage_layers{};
-  int world() const { return tp * pp * cp * dp; }
-  int chunks() const { return vp.value_or(1); }
 };
 
 enum class Fp8Recipe { none, delayed, current };
@@ -46,7 +35,18 @@ struct Precision {
 
 /// How one tensor-parallel GEMM hides its collective (semantics: Transformer Engine userbuffers).
 enum class TpMethod { none, ring_exchange, pipeline, bulk };
-enum class TpGemm { qkv_fprop, proj_fprop, fc1_fprop, fc2_fprop, qkv_dgrad, proj_dgrad, fc1_dgrad, fc2_dgrad, qkv_wgrad, fc1_wgrad };
+enum class TpGemm {
+  qkv_fprop,
+  proj_fprop,
+  fc1_fprop,
+  fc2_fprop,
+  qkv_dgrad,
+  proj_dgrad,
+  fc1_dgrad,
+  fc2_dgrad,
+  qkv_wgrad,
+  fc1_wgrad
+};
 inline constexpr int tp_gemm_count = 10;
 struct TpOverlap {
   TpMethod method = TpMethod::none;
@@ -67,23 +67,9 @@ struct Overlap {
   int wgrad_deferral_limit = -1;
 };
 
-/// Data-parallel gradient reduction and optimizer sharding.
-struct DataParallel {
-  bool distributed_optimizer = false;
-  std::optional<int64_t> bucket_size;  ///< elements, not bytes; unset = one bucket
-  bool average_in_collective = false;
-};
-
 enum class Recompute { none, core_attention, full_uniform, full_block };
-struct Batch {
-  int64_t global = 1, micro = 1, sequence = 0;
-  int64_t microbatches = 1;  ///< global / (micro * dp)
-};
-
 /// cross_entropy_fusion_impl: passes over the fp32 logits differ.
 enum class CrossEntropy { unfused, native, te };
-
-enum class ScheduleKind { gpipe, one_f_one_b, interleaved };
 
 /// Given times in place of kernels, by virtual stage (chunk * pp + rank). Empty vectors: not given.
 struct GivenCosts {
@@ -111,7 +97,7 @@ struct Scenario {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::optional<GivenCosts> costs;
   Software software;
-  int device_max_connections = 0;  ///< CUDA_DEVICE_MAX_CONNECTIONS; 0 = not set
+  int device_max_connections = 0;     ///< CUDA_DEVICE_MAX_CONNECTIONS; 0 = not set
   bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration
   bool layer_graphs = false;          ///< CUDA graphs around whole layers
   CrossEntropy cross_entropy = CrossEntropy::native;
@@ -119,9 +105,10 @@ struct Scenario {
   bool gradient_accumulation_fusion = true;
 
   std::vector<Finding> findings;
-  std::map<std::string, std::string> effective;  ///< dotted Bridge key -> JSON text of its value in effect
-  std::vector<std::string> not_modelled;         ///< dotted Bridge keys listed once
-  std::string resolved_json;                     ///< the merged input as canonical JSON text
+  std::map<std::string, std::string>
+      effective;                          ///< dotted Bridge key -> JSON text of its value in effect
+  std::vector<std::string> not_modelled;  ///< dotted Bridge keys listed once
+  std::string resolved_json;              ///< the merged input as canonical JSON text
 };
 
 }  // namespace stepsim

@@ -13,11 +13,13 @@ struct TileShape {
 };
 constexpr std::array<TileShape, 3> tile_shapes{{{1, 1, 1.0}, {1, 0.5, 0.93}, {0.5, 0.5, 0.80}}};
 
-/// Attention backward recomputes the scores: five matrix products against two (Dao, FlashAttention-2).
+/// Attention backward recomputes the scores: five matrix products against two (Dao,
+/// FlashAttention-2).
 constexpr double backward_flop_factor = 2.5;
 
-/// Bytes per score element of attention that materialises its scores in 16 bit: forward write, softmax
-/// read and write, dropout read, write and mask, product read; backward the same chain reversed.
+/// Bytes per score element of attention that materialises its scores in 16 bit: forward write,
+/// softmax read and write, dropout read, write and mask, product read; backward the same chain
+/// reversed.
 constexpr double unfused_forward_bytes = 11, unfused_backward_bytes = 17;
 }  // namespace
 
@@ -51,7 +53,8 @@ double KernelModel::attention_rate(const Attention& a, FlopsPerSecond asymptote)
 Seconds KernelModel::unfused_attention(const Attention& a, bool backward) const {
   // Every score is computed, masked or not: two batched products forward, four backward.
   const double batch = a.batch * a.heads;
-  const Gemm scores{a.queries, a.keys, a.head_dim, batch}, values{a.queries, a.head_dim, a.keys, batch};
+  const Gemm scores{a.queries, a.keys, a.head_dim, batch},
+      values{a.queries, a.head_dim, a.keys, batch};
   const Seconds products = gemm(scores, Dtype::bf16) + gemm(values, Dtype::bf16);
   const double elements = batch * a.queries * a.keys;
   return backward ? products * 2 + streaming({elements * unfused_backward_bytes})

@@ -1,9 +1,11 @@
-// Time of one kernel at full speed: the larger of its arithmetic and its bytes over what the device sustains.
+// Time of one kernel at full speed: the larger of its arithmetic and its bytes over what the device
+// sustains.
 //
 // GEMM:      flops / (peak * clock * ceiling * K/(K + half_k) * wave efficiency)
-// attention: causal flops / (rate * s/(s + half_sequence)); backward has its own rate and 2.5 times the flops
-// streaming: bytes / (memory bandwidth * sustained fraction * stack factor)
-// Wave efficiency: output tiles come in whole waves of one tile an SM (NVIDIA, Matrix Multiplication Background).
+// attention: causal flops / (rate * s/(s + half_sequence)); backward has its own rate and 2.5 times
+// the flops streaming: bytes / (memory bandwidth * sustained fraction * stack factor) Wave
+// efficiency: output tiles come in whole waves of one tile an SM (NVIDIA, Matrix Multiplication
+// Background).
 #pragma once
 
 #include "sim/config/cluster.h"
@@ -46,7 +48,8 @@ class KernelModel {
   const StackProfile& stack_;
 };
 
-/// Share of full waves that a grid of output tiles fills, for the best of the library's tile shapes; in (0, 1].
+/// Share of full waves that a grid of output tiles fills, for the best of the library's tile
+/// shapes; in (0, 1].
 double wave_efficiency(const Gemm& gemm, int tile_m, int tile_n, int sms);
 
 }  // namespace stepsim

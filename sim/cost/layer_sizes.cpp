@@ -61,10 +61,11 @@ double layer_activation_bytes(const Scenario& s, bool fp8) {
   double bytes = sharded * (2 * 2.0 + 2 * gemm_input);            // residual inputs, norm outputs
   bytes += z.tokens * (z.head_features + 2 * z.kv_features) * 2;  // q, k, v
   bytes += z.tokens * z.head_features * gemm_input + z.tokens * z.heads * 4;  // output, log-sum-exp
-  bytes += z.tokens * z.ffn * (z.glu * 2 + gemm_input);           // fc1 output, activation output
+  bytes += z.tokens * z.ffn * (z.glu * 2 + gemm_input);  // fc1 output, activation output
   if (s.model.hidden_dropout) bytes += sharded * 2;
   if (!s.cluster.stack.fused_attention && s.recompute != Recompute::core_attention) {
-    // Softmax output, dropout mask and dropout output of every score (Korthikanti et al. 2022, eq. 2: 5as/h).
+    // Softmax output, dropout mask and dropout output of every score (Korthikanti et al. 2022, eq.
+    // 2: 5as/h).
     const double keys = static_cast<double>(s.batch.sequence);
     bytes += z.tokens * keys * z.heads * 5;
   }

@@ -41,7 +41,8 @@ std::vector<int64_t> embedding_parameters(const Model& model, int tp);
 /// Final norm and, when `output_weight`, the output projection.
 std::vector<int64_t> head_parameters(const Model& model, int tp, bool output_weight);
 
-/// Bytes of activations one layer keeps for its backward, before recompute (semantics: Transformer Engine, flash attention).
+/// Bytes of activations one layer keeps for its backward, before recompute (semantics: Transformer
+/// Engine, flash attention).
 double layer_activation_bytes(const Scenario& scenario, bool fp8);
 
 }  // namespace stepsim

@@ -39,8 +39,8 @@ Flops hardware_flops(const Scenario& s) {
   if (s.recompute == Recompute::full_uniform)
     again = s.model.layers * (layer.gemms + layer.attention);
   if (s.recompute == Recompute::full_block) {
-    const int layers = std::min(s.model.layers,
-                                s.recompute_layers * s.parallel.pp * s.parallel.chunks());
+    const int layers =
+        std::min(s.model.layers, s.recompute_layers * s.parallel.pp * s.parallel.chunks());
     again = layers * (layer.gemms + layer.attention);
   }
   return model_flops(s) + Flops{tokens(s) * again};

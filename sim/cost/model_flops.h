@@ -1,5 +1,5 @@
-// Model FLOPs of one global batch, Megatron-Bridge's convention (training/utils/flop_utils.py): forward and backward,
-// causal attention counted half, no recompute, padded vocabulary counted.
+// Model FLOPs of one global batch, Megatron-Bridge's convention (training/utils/flop_utils.py):
+// forward and backward, causal attention counted half, no recompute, padded vocabulary counted.
 #pragma once
 
 #include "sim/config/scenario.h"

@@ -9,7 +9,8 @@ namespace stepsim {
 
 namespace {
 
-/// Bytes per owned parameter of each optimizer pass, fp32 states (Megatron-Core optimizer; Adam reads p, g, m, v and writes p, m, v).
+/// Bytes per owned parameter of each optimizer pass, fp32 states (Megatron-Core optimizer; Adam
+/// reads p, g, m, v and writes p, m, v).
 constexpr double adam_bytes = 28, norm_bytes = 4, grad_copy_bytes = 6, unscale_bytes = 8;
 
 std::vector<Parameter> chunk_parameters(const Scenario& s, const StageChunk& chunk) {
@@ -30,27 +31,36 @@ std::vector<Parameter> chunk_parameters(const Scenario& s, const StageChunk& chu
 
 }  // namespace
 
-DataParallelWriter::DataParallelWriter(const Scenario& scenario, const std::vector<StageChunk>& split,
-                                       StepWriter& writer, const std::vector<SimulatedDevice>& devices)
-    : s_(scenario), split_(split), w_(writer), devices_(devices),
-      kernels_(scenario.cluster.device, scenario.cluster.stack), state_(devices.size()),
+DataParallelWriter::DataParallelWriter(const Scenario& scenario,
+                                       const std::vector<StageChunk>& split, StepWriter& writer,
+                                       const std::vector<SimulatedDevice>& devices)
+    : s_(scenario),
+      split_(split),
+      w_(writer),
+      devices_(devices),
+      kernels_(scenario.cluster.device, scenario.cluster.stack),
+      state_(devices.size()),
       reductions_(devices.size()) {
   const int chunks = s_.parallel.chunks();
   if (s_.schedule == ScheduleKind::interleaved)
-    order_ = interleaved_order(chunks, static_cast<int>(s_.batch.microbatches),
-                               s_.parallel.microbatch_group > 0 ? s_.parallel.microbatch_group : s_.parallel.pp);
+    order_ = interleaved_order(
+        chunks, static_cast<int>(s_.batch.microbatches),
+        s_.parallel.microbatch_group > 0 ? s_.parallel.microbatch_group : s_.parallel.pp);
   const int64_t group = int64_t{s_.parallel.dp} * s_.parallel.cp;
   for (size_t d = 0; d < devices.size(); ++d) {
     for (int c = 0; c < chunks; ++c) {
-      const StageChunk& stage_chunk = split[static_cast<size_t>(c * s_.parallel.pp + devices[d].stage)];
+      const StageChunk& stage_chunk =
+          split[static_cast<size_t>(c * s_.parallel.pp + devices[d].stage)];
       const std::vector<Parameter> parameters = chunk_parameters(s_, stage_chunk);
       const bool bucketed = devices[d].stage == 0 && c == 0 && s_.overlap.overlap_grad_reduce &&
                             !s_.overlap.param_gather_with_optimizer_step;
       ChunkState state;
       if (!parameters.empty())
-        state.buckets = form_buckets(parameters, bucketed ? s_.data_parallel.bucket_size : std::nullopt, group);
+        state.buckets =
+            form_buckets(parameters, bucketed ? s_.data_parallel.bucket_size : std::nullopt, group);
       for (const Bucket& b : state.buckets) state.elements += b.elements;
-      state.shard = s_.data_parallel.distributed_optimizer ? state.elements / group : state.elements;
+      state.shard =
+          s_.data_parallel.distributed_optimizer ? state.elements / group : state.elements;
       state.gathers.assign(state.buckets.size(), no_task);
       state.reduced.assign(state.buckets.size(), false);
       state_[d].push_back(std::move(state));
@@ -59,9 +69,12 @@ DataParallelWriter::DataParallelWriter(const Scenario& scenario, const std::vect
 }
 
 Label DataParallelWriter::label(OpKind op, int chunk, size_t part) const {
-  return {.op = op, .pass = Pass::step, .chunk = static_cast<uint8_t>(chunk),
+  return {.op = op,
+          .pass = Pass::step,
+          .chunk = static_cast<uint8_t>(chunk),
           .part = static_cast<uint8_t>(std::min<size_t>(part, 255)),
-          .layer = Label::no_layer, .microbatch = Label::no_microbatch};
+          .layer = Label::no_layer,
+          .microbatch = Label::no_microbatch};
 }
 
 int64_t DataParallelWriter::local_parameters(uint32_t device) const {
@@ -78,7 +91,8 @@ bool DataParallelWriter::hooks(uint32_t device) const {
 
 void DataParallelWriter::optimizer_kernels(uint32_t device, int first_chunk, int last_chunk) {
   double owned = 0;
-  for (int c = first_chunk; c < last_chunk; ++c) owned += static_cast<double>(chunk(device, c).shard);
+  for (int c = first_chunk; c < last_chunk; ++c)
+    owned += static_cast<double>(chunk(device, c).shard);
   if (owned == 0) return;
   const double model_bytes = s_.precision.fp8_param_gather ? 1 : 2;
   w_.kernel(device, kernels_.streaming({owned * adam_bytes}), label(OpKind::adam, first_chunk, 0));
@@ -122,10 +136,11 @@ void DataParallelWriter::gather(uint32_t device, int c) {
   // Forward order: the last bucket holds the chunk's first parameters.
   for (size_t b = state.buckets.size(); b-- > 0;) {
     if (state.gathers[b] != no_task) continue;
-    const CollectiveCost cost =
-        collective_cost(Collective::all_gather, {static_cast<double>(state.buckets[b].elements) * bytes},
-                        w_.placement(device, Meeting::dp), s_.cluster);
-    state.gathers[b] = w_.collective(device, Meeting::dp, Stream::dp, cost, label(OpKind::dp_all_gather, c, b));
+    const CollectiveCost cost = collective_cost(
+        Collective::all_gather, {static_cast<double>(state.buckets[b].elements) * bytes},
+        w_.placement(device, Meeting::dp), s_.cluster);
+    state.gathers[b] =
+        w_.collective(device, Meeting::dp, Stream::dp, cost, label(OpKind::dp_all_gather, c, b));
   }
 }
 
@@ -148,11 +163,11 @@ void DataParallelWriter::reduce(uint32_t device, int c, size_t b) {
     w_.kernel(device, kernels_.streaming({elements * bytes * 2}), label(OpKind::grad_scale, c, b));
   const bool scatter = s_.data_parallel.distributed_optimizer;
   const CollectiveCost cost =
-      collective_cost(scatter ? Collective::reduce_scatter : Collective::all_reduce, {elements * bytes},
-                      w_.placement(device, Meeting::dp), s_.cluster);
-  reductions_[device].push_back(w_.collective(
-      device, Meeting::dp, Stream::dp, cost,
-      label(scatter ? OpKind::dp_reduce_scatter : OpKind::dp_all_reduce, c, b)));
+      collective_cost(scatter ? Collective::reduce_scatter : Collective::all_reduce,
+                      {elements * bytes}, w_.placement(device, Meeting::dp), s_.cluster);
+  reductions_[device].push_back(
+      w_.collective(device, Meeting::dp, Stream::dp, cost,
+                    label(scatter ? OpKind::dp_reduce_scatter : OpKind::dp_all_reduce, c, b)));
 }
 
 void DataParallelWriter::reduce_rest(uint32_t device, int c) {
@@ -179,21 +194,25 @@ void DataParallelWriter::synchronise_gradients(uint32_t device) {
   const int tp = s_.parallel.tp, stage = devices_[device].stage;
   const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
   if (tp > 1 && s_.parallel.sequence_parallel) {
-    // Norm weights see only their shard of the sequence: their gradients are summed over TP, coalesced.
+    // Norm weights see only their shard of the sequence: their gradients are summed over TP,
+    // coalesced.
     int layers = 0;
     for (int c = 0; c < s_.parallel.chunks(); ++c)
       layers += split_[static_cast<size_t>(c * s_.parallel.pp + stage)].layer_count;
     const double norm = static_cast<double>(s_.model.hidden) *
                         (s_.model.normalization == Normalization::layer_norm ? 2 : 1);
-    const CollectiveCost cost = collective_cost(Collective::all_reduce, {2.0 * layers * norm * main_grad},
-                                                w_.placement(device, Meeting::tp), s_.cluster);
-    w_.wait(device, w_.collective(device, Meeting::tp, Stream::tp, cost, label(OpKind::tp_all_reduce, 0, 0)));
+    const CollectiveCost cost =
+        collective_cost(Collective::all_reduce, {2.0 * layers * norm * main_grad},
+                        w_.placement(device, Meeting::tp), s_.cluster);
+    w_.wait(device, w_.collective(device, Meeting::tp, Stream::tp, cost,
+                                  label(OpKind::tp_all_reduce, 0, 0)));
   }
   const bool end = stage == 0 || stage + 1 == s_.parallel.pp;
   if (s_.model.tied_embeddings && s_.parallel.pp > 1 && end) {
     const auto elements = static_cast<double>(padded_vocab(s_.model, tp) / tp * s_.model.hidden);
-    const CollectiveCost cost = collective_cost(Collective::all_reduce, {elements * main_grad},
-                                                w_.placement(device, Meeting::embedding), s_.cluster);
+    const CollectiveCost cost =
+        collective_cost(Collective::all_reduce, {elements * main_grad},
+                        w_.placement(device, Meeting::embedding), s_.cluster);
     w_.wait(device, w_.collective(device, Meeting::embedding, Stream::dp, cost,
                                   label(OpKind::embedding_all_reduce, 0, 0)));
   }

@@ -1,8 +1,10 @@
-// Data-parallel work around the pipeline: optimizer, parameter gathers, gradient reductions, norm, and when each starts.
-// Megatron-Core distributed_data_parallel.py, param_and_grad_buffer.py, distrib_optimizer.py, finalize_model_grads.py:
+// Data-parallel work around the pipeline: optimizer, parameter gathers, gradient reductions, norm,
+// and when each starts. Megatron-Core distributed_data_parallel.py, param_and_grad_buffer.py,
+// distrib_optimizer.py, finalize_model_grads.py:
 //   * many buckets exist only on pipeline rank 0, chunk 0; every other chunk is one bucket
 //   * gradients are reduced once a step, in the last microbatch's backward
-//   * align_grad_reduce: with interleaving a chunk's reduction starts p virtual steps late on rank p; in plain 1F1B
+//   * align_grad_reduce: with interleaving a chunk's reduction starts p virtual steps late on rank
+//   p; in plain 1F1B
 //     only rank 0 reduces from inside its last backward
 #pragma once
 
@@ -28,11 +30,12 @@ struct ChunkState {
 /// Units of work in a chunk are numbered: 0 the embedding, 1..n the layers, n+1 the head.
 class DataParallelWriter {
  public:
-  DataParallelWriter(const Scenario& scenario, const std::vector<StageChunk>& split, StepWriter& writer,
-                     const std::vector<SimulatedDevice>& devices);
+  DataParallelWriter(const Scenario& scenario, const std::vector<StageChunk>& split,
+                     StepWriter& writer, const std::vector<SimulatedDevice>& devices);
 
   void begin_step(uint32_t device);
-  /// Forward virtual step `k` is about to run: launches the gathers that its place in the schedule releases.
+  /// Forward virtual step `k` is about to run: launches the gathers that its place in the schedule
+  /// releases.
   void before_forward(uint32_t device, int virtual_step);
   /// The next kernel reads the parameters of unit `owner`.
   void need(uint32_t device, int chunk, int owner);
@@ -42,7 +45,9 @@ class DataParallelWriter {
   void after_backward(uint32_t device, int virtual_step);
   void end_step(uint32_t device);
 
-  const ChunkState& chunk(uint32_t device, int c) const { return state_[device][static_cast<size_t>(c)]; }
+  const ChunkState& chunk(uint32_t device, int c) const {
+    return state_[device][static_cast<size_t>(c)];
+  }
   int64_t local_parameters(uint32_t device) const;
 
  private:

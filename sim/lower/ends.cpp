@@ -1,5 +1,6 @@
-// The ends of the model: embedding, final norm, output projection and loss, under tensor parallelism.
-// Megatron-Core tensor_parallel/layers.py (VocabParallelEmbedding, ColumnParallelLinear) and cross_entropy.py.
+// The ends of the model: embedding, final norm, output projection and loss, under tensor
+// parallelism. Megatron-Core tensor_parallel/layers.py (VocabParallelEmbedding,
+// ColumnParallelLinear) and cross_entropy.py.
 #include "sim/lower/layer.h"
 #include "sim/lower/linear.h"
 
@@ -13,9 +14,12 @@ struct CrossEntropyCost {
 };
 constexpr CrossEntropyCost cross_entropy_cost(CrossEntropy kind) {
   switch (kind) {
-    case CrossEntropy::unfused: return {30, 14, 3};
-    case CrossEntropy::native: return {20, 10, 2};
-    case CrossEntropy::te: return {6, 4, 1};
+    case CrossEntropy::unfused:
+      return {30, 14, 3};
+    case CrossEntropy::native:
+      return {20, 10, 2};
+    case CrossEntropy::te:
+      return {6, 4, 1};
   }
   return {};
 }
@@ -28,7 +32,8 @@ Template LayerTemplates::embedding_forward() const {
   const bool learned = s_.model.position == PositionEmbedding::learned;
   w.compute(OpKind::embedding, kernels_.streaming({elements * 4}));
   if (gathers())
-    w.exposed(OpKind::tp_reduce_scatter, Stream::tp, tp_cost(Collective::reduce_scatter, elements * 2));
+    w.exposed(OpKind::tp_reduce_scatter, Stream::tp,
+              tp_cost(Collective::reduce_scatter, elements * 2));
   else if (s_.parallel.tp > 1)
     w.exposed(OpKind::tp_all_reduce, Stream::tp, tp_cost(Collective::all_reduce, elements * 2));
   w.compute(OpKind::embedding,
@@ -42,7 +47,8 @@ Template LayerTemplates::embedding_backward() const {
   if (gathers())
     w.exposed(OpKind::tp_all_gather, Stream::tp, tp_cost(Collective::all_gather, elements * 2));
   w.compute(OpKind::embedding, kernels_.streaming({elements * 4}));
-  // The dense 16-bit gradient of the whole table is zeroed, scattered into, and added to the main gradient.
+  // The dense 16-bit gradient of the whole table is zeroed, scattered into, and added to the main
+  // gradient.
   const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
   w.compute(OpKind::grad_accumulate,
             kernels_.streaming({z_.vocab * z_.hidden * (2 + 2 + 2 * main_grad)}));
@@ -61,7 +67,8 @@ Template LayerTemplates::head_forward() const {
   const int parts = s_.parallel.tp > 1 ? loss.all_reduces + 1 : 1;
   for (int i = 0; i < parts; ++i) {
     if (i > 0)
-      w.exposed(OpKind::tp_all_reduce, Stream::tp, tp_cost(Collective::all_reduce, z_.tokens * fp32));
+      w.exposed(OpKind::tp_all_reduce, Stream::tp,
+                tp_cost(Collective::all_reduce, z_.tokens * fp32));
     w.compute(OpKind::cross_entropy, passes / parts, i);
   }
   return std::move(w).finish(launch());
@@ -76,8 +83,10 @@ Template LayerTemplates::head_backward() const {
   const double input = g.m * g.k;
   int32_t gathered = TemplateOp::none, reduced = TemplateOp::none;
   if (gathers())
-    gathered = w.communicate(OpKind::tp_all_gather, Stream::tp, tp_cost(Collective::all_gather, input * 2));
-  const int32_t data = w.compute(OpKind::output_gemm, kernels_.gemm(dgrad(g), s_.precision.parameters));
+    gathered = w.communicate(OpKind::tp_all_gather, Stream::tp,
+                             tp_cost(Collective::all_gather, input * 2));
+  const int32_t data =
+      w.compute(OpKind::output_gemm, kernels_.gemm(dgrad(g), s_.precision.parameters));
   if (s_.parallel.tp > 1)
     reduced = w.communicate_after(
         data, gathers() ? OpKind::tp_reduce_scatter : OpKind::tp_all_reduce, Stream::tp,

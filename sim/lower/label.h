@@ -1,4 +1,5 @@
-// What a task of the graph is in the language of training. The engine carries it as an opaque 64-bit word.
+// What a task of the graph is in the language of training. The engine carries it as an opaque
+// 64-bit word.
 #pragma once
 
 #include <array>
@@ -7,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/engine/task_graph.h"
+#include "sim/lower/stream.h"
 
 namespace stepsim {
 
@@ -18,26 +19,17 @@ enum class CommClass : uint8_t { none, tp, cp, pp, dp, embedding };
 inline constexpr int comm_class_count = 6;
 std::string_view name(CommClass c);
 
-/// In-order queues of one simulated device. StreamId = device * stream_count + Stream.
-enum class Stream : uint8_t { compute, tp, cp, pp_send_next, pp_recv_prev, pp_send_prev, pp_recv_next, dp, host };
-inline constexpr uint32_t stream_count = 9;
-std::string_view name(Stream s);
-constexpr StreamId stream_id(uint32_t device, Stream s) {
-  return StreamId{device * stream_count + static_cast<uint32_t>(s)};
-}
-constexpr uint32_t device_of(StreamId s) { return index(s) / stream_count; }
-constexpr Stream stream_of(StreamId s) { return static_cast<Stream>(index(s) % stream_count); }
-
+// clang-format off
 /// Kernel and operation kinds; their names and classes are the table `op_rows`.
 enum class OpKind : uint8_t {
   given,  // a stage's whole forward or backward with a given time
   embedding, norm, qkv_gemm, rope, attention, proj_gemm, residual, fc1_gemm, activation, fc2_gemm,
-  output_gemm, cross_entropy, quantize, transpose, grad_accumulate, reduce_chunks,
+  output_gemm, cross_entropy, quantize, grad_accumulate, reduce_chunks,
   zero_grad, grad_norm, grad_scale, adam, param_copy,
   tp_all_gather, tp_reduce_scatter, tp_all_reduce, tp_exchange,
   cp_exchange,
   pp_forward, pp_backward,
-  dp_reduce_scatter, dp_all_gather, dp_all_reduce, embedding_all_reduce, norm_all_reduce, loss_all_reduce,
+  dp_reduce_scatter, dp_all_gather, dp_all_reduce, embedding_all_reduce, norm_all_reduce,
   arrive, meet, launch, sync, count
 };
 
@@ -62,7 +54,6 @@ inline constexpr std::array<OpRow, static_cast<size_t>(OpKind::count)> op_rows{{
     {OpKind::output_gemm, "output gemm", TaskClass::compute, CommClass::none},
     {OpKind::cross_entropy, "cross entropy", TaskClass::compute, CommClass::none},
     {OpKind::quantize, "quantize", TaskClass::compute, CommClass::none},
-    {OpKind::transpose, "transpose", TaskClass::compute, CommClass::none},
     {OpKind::grad_accumulate, "gradient accumulate", TaskClass::compute, CommClass::none},
     {OpKind::reduce_chunks, "reduce chunks", TaskClass::compute, CommClass::none},
     {OpKind::zero_grad, "zero gradients", TaskClass::optimizer, CommClass::none},
@@ -82,12 +73,12 @@ inline constexpr std::array<OpRow, static_cast<size_t>(OpKind::count)> op_rows{{
     {OpKind::dp_all_reduce, "dp all-reduce", TaskClass::communication, CommClass::dp},
     {OpKind::embedding_all_reduce, "embedding all-reduce", TaskClass::communication, CommClass::embedding},
     {OpKind::norm_all_reduce, "norm all-reduce", TaskClass::communication, CommClass::dp},
-    {OpKind::loss_all_reduce, "loss all-reduce", TaskClass::communication, CommClass::dp},
     {OpKind::arrive, "arrive", TaskClass::marker, CommClass::none},
     {OpKind::meet, "meet", TaskClass::marker, CommClass::none},
     {OpKind::launch, "launch", TaskClass::host, CommClass::none},
     {OpKind::sync, "device sync", TaskClass::host, CommClass::none},
 }};
+// clang-format on
 constexpr const OpRow& row(OpKind op) { return op_rows[static_cast<size_t>(op)]; }
 
 /// Which part of the step a task belongs to.

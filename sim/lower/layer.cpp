@@ -8,21 +8,24 @@ namespace stepsim {
 
 namespace {
 /// Bytes moved per element of a 16-bit tensor by each elementwise pass (reads and writes).
-constexpr double norm_forward_bytes = 4;    ///< read x, write y
-constexpr double norm_backward_bytes = 6;   ///< read x and dy, write dx
-constexpr double residual_bytes = 6;        ///< read two, write one
+constexpr double norm_forward_bytes = 4;   ///< read x, write y
+constexpr double norm_backward_bytes = 6;  ///< read x and dy, write dx
+constexpr double residual_bytes = 6;       ///< read two, write one
 constexpr double dropout_mask_bytes = 1;
-constexpr double rope_bytes = 4;            ///< read and write q, k
-constexpr double unfused_rope_passes = 4;   ///< slice, rotate, two multiplies, add, concatenate
-constexpr double ring_correction_bytes = 10;  ///< merge one ring step's output: fp32 read and write, 16-bit read
+constexpr double rope_bytes = 4;           ///< read and write q, k
+constexpr double unfused_rope_passes = 4;  ///< slice, rotate, two multiplies, add, concatenate
+constexpr double ring_correction_bytes =
+    10;  ///< merge one ring step's output: fp32 read and write, 16-bit read
 
-/// Quantise passes, bytes per element: delayed scaling casts and transposes in one pass (read 2, write 1 + 1);
-/// current scaling reads once more for the maximum (Transformer Engine quantizers).
+/// Quantise passes, bytes per element: delayed scaling casts and transposes in one pass (read 2,
+/// write 1 + 1); current scaling reads once more for the maximum (Transformer Engine quantizers).
 constexpr double quantize_bytes(Fp8Recipe recipe) { return recipe == Fp8Recipe::current ? 6 : 4; }
 }  // namespace
 
 LayerTemplates::LayerTemplates(const Scenario& scenario, const LayerGroups& groups)
-    : s_(scenario), groups_(groups), kernels_(scenario.cluster.device, scenario.cluster.stack),
+    : s_(scenario),
+      groups_(groups),
+      kernels_(scenario.cluster.device, scenario.cluster.stack),
       z_(layer_sizes(scenario)) {}
 
 LaunchCost LayerTemplates::launch() const {
@@ -48,7 +51,8 @@ void LayerTemplates::quantize(TemplateWriter& w, double elements) const {
 void LayerTemplates::context_ring(TemplateWriter& w, Seconds compute, Bytes message,
                                   Bytes correction) const {
   const int cp = s_.parallel.cp;
-  const CollectiveCost hop = collective_cost(Collective::send_recv, message, groups_.cp, s_.cluster);
+  const CollectiveCost hop =
+      collective_cost(Collective::send_recv, message, groups_.cp, s_.cluster);
   const int32_t source = w.last_compute();
   int32_t arrived = TemplateOp::none;
   for (int i = 0; i < cp; ++i) {
@@ -56,13 +60,14 @@ void LayerTemplates::context_ring(TemplateWriter& w, Seconds compute, Bytes mess
     if (i + 1 < cp)
       arrived = w.communicate_after(arrived == TemplateOp::none ? source : arrived,
                                     OpKind::cp_exchange, Stream::cp, hop, i);
-    w.compute(OpKind::attention,
-              compute / cp + (i > 0 ? kernels_.traffic(correction) : Seconds{}), i);
+    w.compute(OpKind::attention, compute / cp + (i > 0 ? kernels_.traffic(correction) : Seconds{}),
+              i);
   }
 }
 
 void LayerTemplates::attention_forward(TemplateWriter& w) const {
-  const double batch = static_cast<double>(s_.batch.micro), sequence = static_cast<double>(s_.batch.sequence);
+  const double batch = static_cast<double>(s_.batch.micro),
+               sequence = static_cast<double>(s_.batch.sequence);
   const Attention a{batch, z_.heads, z_.head_dim, sequence / s_.parallel.cp, sequence, 0.5};
   const Seconds whole = kernels_.attention_forward(a);
   if (s_.parallel.cp == 1) {
@@ -74,7 +79,8 @@ void LayerTemplates::attention_forward(TemplateWriter& w) const {
 }
 
 void LayerTemplates::attention_backward(TemplateWriter& w) const {
-  const double batch = static_cast<double>(s_.batch.micro), sequence = static_cast<double>(s_.batch.sequence);
+  const double batch = static_cast<double>(s_.batch.micro),
+               sequence = static_cast<double>(s_.batch.sequence);
   const int cp = s_.parallel.cp;
   const Attention a{batch, z_.heads, z_.head_dim, sequence / cp, sequence, 0.5};
   const Seconds whole = kernels_.attention_backward(a);
@@ -82,8 +88,8 @@ void LayerTemplates::attention_backward(TemplateWriter& w) const {
     w.compute(OpKind::attention, whole);
     return;
   }
-  // Hop i runs beside step i. Hop 0 carries keys and values, the middle ones also the gradients that step i-1
-  // made, the last one gradients only; step i works on what hop i-1 brought.
+  // Hop i runs beside step i. Hop 0 carries keys and values, the middle ones also the gradients
+  // that step i-1 made, the last one gradients only; step i works on what hop i-1 brought.
   const Bytes block{2 * z_.tokens * z_.kv_features * 2};
   const auto hop = [&](double blocks) {
     return collective_cost(Collective::send_recv, block * blocks, groups_.cp, s_.cluster);
@@ -117,9 +123,8 @@ void LayerTemplates::forward_layer_into(TemplateWriter& w, bool fp8, bool cast_w
               tp_cost(Collective::all_gather, z_.tokens * z_.qkv_features * s_.parallel.tp * 2));
   const bool rope = s_.model.position == PositionEmbedding::rope;
   const double rope_passes = rope ? (s_.fused_rope ? 1 : unfused_rope_passes) : 0;
-  w.compute(OpKind::rope,
-            kernels_.streaming({z_.tokens * (z_.head_features + z_.kv_features) * rope_bytes *
-                                std::max(rope_passes, 0.5)}));
+  w.compute(OpKind::rope, kernels_.streaming({z_.tokens * (z_.head_features + z_.kv_features) *
+                                              rope_bytes * std::max(rope_passes, 0.5)}));
   attention_forward(w);
   if (fp8) quantize(w, z_.tokens * z_.head_features);
   row_forward(w, {OpKind::proj_gemm, z_.proj(), TpGemm::proj_fprop, TpGemm::proj_dgrad}, fp8);
@@ -170,9 +175,9 @@ Template LayerTemplates::layer_backward(bool fp8, Recompute recompute) const {
   // Rotation of dq and dk, and the copy that joins dq, dk, dv into one gradient.
   const double rope_passes =
       s_.model.position != PositionEmbedding::rope ? 0 : (s_.fused_rope ? 1 : unfused_rope_passes);
-  w.compute(OpKind::rope,
-            kernels_.streaming({z_.tokens * ((z_.head_features + z_.kv_features) * rope_bytes * rope_passes +
-                                             z_.qkv_features * 4)}));
+  w.compute(OpKind::rope, kernels_.streaming({z_.tokens * ((z_.head_features + z_.kv_features) *
+                                                               rope_bytes * rope_passes +
+                                                           z_.qkv_features * 4)}));
   if (fp8) quantize(w, z_.tokens * z_.qkv_features);
   column_backward(w, {OpKind::qkv_gemm, z_.qkv(), TpGemm::qkv_fprop, TpGemm::qkv_dgrad}, fp8);
   norm_backward(w);

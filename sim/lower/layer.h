@@ -1,6 +1,6 @@
-// Templates of a decoder layer, the embedding and the head: which kernels and collectives, in which order.
-// Order after Transformer Engine's LayerNormLinear and Linear modules and Megatron-Core's layers; where a
-// tensor-parallel collective goes is decided by its GEMM's overlap method alone.
+// Templates of a decoder layer, the embedding and the head: which kernels and collectives, in which
+// order. Order after Transformer Engine's LayerNormLinear and Linear modules and Megatron-Core's
+// layers; where a tensor-parallel collective goes is decided by its GEMM's overlap method alone.
 #pragma once
 
 #include "sim/config/scenario.h"
@@ -16,12 +16,14 @@ struct LayerGroups {
   GroupPlacement tp, cp;
 };
 
-/// Builds the templates of one scenario on one device. Keeps references: the scenario must outlive it.
+/// Builds the templates of one scenario on one device. Keeps references: the scenario must outlive
+/// it.
 class LayerTemplates {
  public:
   LayerTemplates(const Scenario& scenario, const LayerGroups& groups);
 
-  /// `fp8`: the layer's GEMMs are quantised; `cast_weights`: first microbatch, when weights are not gathered in fp8.
+  /// `fp8`: the layer's GEMMs are quantised; `cast_weights`: first microbatch, when weights are not
+  /// gathered in fp8.
   Template layer_forward(bool fp8, bool cast_weights) const;
   /// `recompute`: what is executed again before it.
   Template layer_backward(bool fp8, Recompute recompute) const;
@@ -40,7 +42,8 @@ class LayerTemplates {
   void row_forward(TemplateWriter& w, const Linear& l, bool fp8) const;
   void column_backward(TemplateWriter& w, const Linear& l, bool fp8) const;
   void row_backward(TemplateWriter& w, const Linear& l, bool fp8) const;
-  void ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm, Dtype dtype, double element_bytes, bool aggregate) const;
+  void ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm, Dtype dtype,
+                   double element_bytes, bool aggregate) const;
   void attention_forward(TemplateWriter& w) const;
   void attention_backward(TemplateWriter& w) const;
   void context_ring(TemplateWriter& w, Seconds compute, Bytes message, Bytes correction) const;

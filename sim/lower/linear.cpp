@@ -1,6 +1,6 @@
-// Linear modules with their tensor-parallel collectives: plain (exposed), ring_exchange, pipeline and bulk.
-// Timing of the methods: Transformer Engine common/comm_gemm_overlap; what is exposed without userbuffers:
-// pytorch/module/layernorm_linear.py and linear.py.
+// Linear modules with their tensor-parallel collectives: plain (exposed), ring_exchange, pipeline
+// and bulk. Timing of the methods: Transformer Engine common/comm_gemm_overlap; what is exposed
+// without userbuffers: pytorch/module/layernorm_linear.py and linear.py.
 #include "sim/lower/linear.h"
 
 #include <algorithm>
@@ -16,14 +16,15 @@ CollectiveCost LayerTemplates::tp_cost(Collective op, double bytes) const {
 }
 
 CollectiveCost LayerTemplates::userbuffers_cost(double bytes) const {
-  // Every rank reads or writes its peers' shards directly: no rings, no start-up of a library kernel.
+  // Every rank reads or writes its peers' shards directly: no rings, no start-up of a library
+  // kernel.
   const double tp = s_.parallel.tp;
   return tp_cost(Collective::peer_copy, bytes * (tp - 1) / tp);
 }
 
 Seconds LayerTemplates::weight_gradient(const Gemm& forward, Dtype dtype) const {
-  // The epilogue reads and writes the main gradient of every weight; without fusion the 16-bit gradient is
-  // written and then added by a second pass.
+  // The epilogue reads and writes the main gradient of every weight; without fusion the 16-bit
+  // gradient is written and then added by a second pass.
   const double weights = forward.n * forward.k;
   const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
   const double bytes = s_.gradient_accumulation_fusion ? 2 * main_grad : 4 + 2 * main_grad;
@@ -32,8 +33,9 @@ Seconds LayerTemplates::weight_gradient(const Gemm& forward, Dtype dtype) const 
 
 void LayerTemplates::ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm, Dtype dtype,
                                  double element_bytes, bool aggregate) const {
-  // T chunks of tokens; chunk i+1 travels while the GEMM works on chunk i. Chunks alternate over several
-  // compute streams, so their waves interleave and a chunk costs its share of the whole GEMM.
+  // T chunks of tokens; chunk i+1 travels while the GEMM works on chunk i. Chunks alternate over
+  // several compute streams, so their waves interleave and a chunk costs its share of the whole
+  // GEMM.
   const int tp = s_.parallel.tp;
   const int steps = aggregate && tp > 2 ? tp / 2 : tp;
   const Seconds chunk = kernels_.gemm(gemm, dtype) / steps;
@@ -48,9 +50,9 @@ void LayerTemplates::ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm,
     if (arrived != TemplateOp::none) w.wait(arrived);
     if (i + 1 < steps) {
       const double bytes = message * (tp / steps);
-      arrived = w.communicate_after(arrived == TemplateOp::none ? source : arrived,
-                                    OpKind::tp_exchange, Stream::tp,
-                                    tp_cost(Collective::peer_copy, bytes), i + 1);
+      arrived =
+          w.communicate_after(arrived == TemplateOp::none ? source : arrived, OpKind::tp_exchange,
+                              Stream::tp, tp_cost(Collective::peer_copy, bytes), i + 1);
     }
     w.compute(op, chunk, i);
   }
@@ -76,7 +78,8 @@ void LayerTemplates::row_forward(TemplateWriter& w, const Linear& l, bool fp8) c
   const double bytes = g.m * g.n * output_bytes;
   if (!gathers()) {
     w.compute(l.op, kernels_.gemm(g, dtype(fp8)));
-    if (tp > 1) w.exposed(OpKind::tp_all_reduce, Stream::tp, tp_cost(Collective::all_reduce, bytes));
+    if (tp > 1)
+      w.exposed(OpKind::tp_all_reduce, Stream::tp, tp_cost(Collective::all_reduce, bytes));
     return;
   }
   const int sms = method.set_sm_margin ? s_.cluster.device.sms - method.num_sm : 0;
@@ -86,15 +89,15 @@ void LayerTemplates::row_forward(TemplateWriter& w, const Linear& l, bool fp8) c
       const int splits = std::max(method.num_splits, 1);
       for (int i = 0; i < splits; ++i) {
         w.compute(l.op, gemm / splits, i);
-        const int32_t scattered =
-            w.communicate(OpKind::tp_reduce_scatter, Stream::tp,
-                          userbuffers_cost(bytes / splits), i);
+        const int32_t scattered = w.communicate(OpKind::tp_reduce_scatter, Stream::tp,
+                                                userbuffers_cost(bytes / splits), i);
         if (i + 1 == splits) w.wait(scattered);
       }
       return;
     }
     case TpMethod::ring_exchange: {
-      // Each finished chunk of tokens goes straight to its owner, which sums the T partial results at the end.
+      // Each finished chunk of tokens goes straight to its owner, which sums the T partial results
+      // at the end.
       for (int i = 0; i < tp; ++i) {
         w.compute(l.op, gemm / tp, i);
         if (i + 1 == tp) break;
@@ -120,15 +123,17 @@ void LayerTemplates::column_backward(TemplateWriter& w, const Linear& l, bool fp
     const TpOverlap& o = overlap(gemm);
     return o.method == TpMethod::bulk && o.set_sm_margin ? s_.cluster.device.sms - o.num_sm : 0;
   };
-  // The saved, sharded input is gathered again beside the data gradient; its result is reduced beside the weight
-  // gradient. Bulk userbuffers and the plain asynchronous collectives have the same shape.
+  // The saved, sharded input is gathered again beside the data gradient; its result is reduced
+  // beside the weight gradient. Bulk userbuffers and the plain asynchronous collectives have the
+  // same shape.
   w.set_pass(Pass::backward_data);
   int32_t gathered = TemplateOp::none;
   const bool bulk = overlap(l.dgrad).method == TpMethod::bulk;
   if (gathers()) {
     const double bytes = input * (fp8 ? 1 : 2);
-    gathered = w.communicate(OpKind::tp_all_gather, Stream::tp,
-                             bulk ? userbuffers_cost(bytes) : tp_cost(Collective::all_gather, bytes));
+    gathered =
+        w.communicate(OpKind::tp_all_gather, Stream::tp,
+                      bulk ? userbuffers_cost(bytes) : tp_cost(Collective::all_gather, bytes));
   }
   const int32_t data = w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8), sms_left(l.dgrad)));
   int32_t reduced = TemplateOp::none;

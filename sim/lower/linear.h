@@ -5,7 +5,8 @@
 
 namespace stepsim {
 
-/// `dgrad` of a row-parallel module is its own gather; of a column-parallel one the bulk gather of its input.
+/// `dgrad` of a row-parallel module is its own gather; of a column-parallel one the bulk gather of
+/// its input.
 struct LayerTemplates::Linear {
   OpKind op;
   Gemm gemm;

@@ -15,12 +15,15 @@ namespace {
 std::vector<SimulatedDevice> simulated_devices(const Mesh& mesh, const Folding& folding) {
   std::vector<SimulatedDevice> devices;
   for (size_t d = 0; d < folding.ranks.size(); ++d)
-    devices.push_back({folding.ranks[d], folding.represents[d], mesh.coordinates(folding.ranks[d]).pp});
+    devices.push_back(
+        {folding.ranks[d], folding.represents[d], mesh.coordinates(folding.ranks[d]).pp});
   return devices;
 }
 
 BucketRow bucket_row(const Scenario& s, const ChunkState& state, int stage, int chunk) {
-  return {.stage = stage, .chunk = chunk, .count = static_cast<int>(state.buckets.size()),
+  return {.stage = stage,
+          .chunk = chunk,
+          .count = static_cast<int>(state.buckets.size()),
           .elements = state.elements,
           .bytes = static_cast<double>(state.elements) * (s.precision.grad_reduce_in_fp32 ? 4 : 2)};
 }
@@ -32,7 +35,8 @@ TaskGraph finish(StepWriter& writer, std::vector<RendezvousMember>& members) {
   return std::move(writer.builder()).build();
 }
 
-LoweredStep lower_given(const Scenario& s, const Mesh& mesh, const Folding& folding, const Fabric& fabric) {
+LoweredStep lower_given(const Scenario& s, const Mesh& mesh, const Folding& folding,
+                        const Fabric& fabric) {
   std::vector<SimulatedDevice> devices = simulated_devices(mesh, folding);
   StepWriter writer(s, mesh, folding, fabric);
   const std::vector<StageChunk> split(static_cast<size_t>(s.parallel.pp * s.parallel.chunks()));
@@ -42,14 +46,19 @@ LoweredStep lower_given(const Scenario& s, const Mesh& mesh, const Folding& fold
   std::vector<RendezvousMember> members;
   TaskGraph graph = finish(writer, members);
   const size_t count = devices.size();
-  return {.graph = std::move(graph), .devices = std::move(devices), .members = std::move(members),
-          .memory_events = std::move(events), .memory = std::vector<DeviceMemory>(count),
-          .buckets = {}, .barrier = false};
+  return {.graph = std::move(graph),
+          .devices = std::move(devices),
+          .members = std::move(members),
+          .memory_events = std::move(events),
+          .memory = std::vector<DeviceMemory>(count),
+          .buckets = {},
+          .barrier = false};
 }
 
 }  // namespace
 
-LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding, const Fabric& fabric) {
+LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding,
+                  const Fabric& fabric) {
   if (s.costs) return lower_given(s, mesh, folding, fabric);
   std::vector<SimulatedDevice> devices = simulated_devices(mesh, folding);
   const std::vector<StageChunk> split = split_layers(s.parallel, s.model.layers);
@@ -60,7 +69,8 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding, c
   std::vector<std::vector<MemoryEvent>> events(devices.size());
   std::vector<DeviceMemory> memory;
   std::vector<BucketRow> buckets;
-  const bool recompute = s.recompute == Recompute::full_uniform || s.recompute == Recompute::full_block;
+  const bool recompute =
+      s.recompute == Recompute::full_uniform || s.recompute == Recompute::full_block;
   for (uint32_t d = 0; d < writer.device_count(); ++d) {
     data_parallel.begin_step(d);
     pipeline.write(d, events[d]);
@@ -69,11 +79,13 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding, c
     const int chunks = s.parallel.chunks(), stage = devices[d].stage;
     for (int c = 0; c < chunks; ++c) owned += data_parallel.chunk(d, c).shard;
     const StageChunk& last = split[static_cast<size_t>((chunks - 1) * s.parallel.pp + stage)];
-    memory.push_back(device_memory(s, last, data_parallel.local_parameters(d), owned, events[d],
-                                   recompute ? s.recompute_layers * layer_activation_bytes(s, false) : 0));
+    memory.push_back(
+        device_memory(s, last, data_parallel.local_parameters(d), owned, events[d],
+                      recompute ? s.recompute_layers * layer_activation_bytes(s, false) : 0));
     const bool first_of_stage = d == 0 || devices[d - 1].stage != stage;
     if (first_of_stage)
-      for (int c = 0; c < chunks; ++c) buckets.push_back(bucket_row(s, data_parallel.chunk(d, c), stage, c));
+      for (int c = 0; c < chunks; ++c)
+        buckets.push_back(bucket_row(s, data_parallel.chunk(d, c), stage, c));
   }
   std::vector<RendezvousMember> members;
   TaskGraph graph = finish(writer, members);

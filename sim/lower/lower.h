@@ -9,7 +9,9 @@
 
 namespace stepsim {
 
-/// Everything between two global gradient-norm reductions; with given costs, one flush of the pipeline.
-LoweredStep lower(const Scenario& scenario, const Mesh& mesh, const Folding& folding, const Fabric& fabric);
+/// Everything between two global gradient-norm reductions; with given costs, one flush of the
+/// pipeline.
+LoweredStep lower(const Scenario& scenario, const Mesh& mesh, const Folding& folding,
+                  const Fabric& fabric);
 
 }  // namespace stepsim

@@ -1,4 +1,5 @@
-// What lowering hands to the report: the graph and what its devices, streams and rendezvous stand for.
+// What lowering hands to the report: the graph and what its devices, streams and rendezvous stand
+// for.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,9 @@ struct SimulatedDevice {
 /// A transfer that several queues join. It starts when the last `arrival` has finished.
 struct RendezvousMember {
   TaskId transfer{};
-  StreamId stream{};   ///< the member's queue, on the member's device
-  TaskId arrival{};    ///< zero-length task on that queue; no_task when arrival is the transfer's own readiness
+  StreamId stream{};  ///< the member's queue, on the member's device
+  TaskId arrival{};  ///< zero-length task on that queue; no_task when arrival is the transfer's own
+                     ///< readiness
 };
 
 /// Bytes allocated (+) or freed (-) on a device when a task starts (allocation) or finishes (free).
@@ -31,8 +33,11 @@ struct MemoryEvent {
 
 /// Sizes of one device, bytes. `activations` is the peak of what the schedule keeps alive.
 struct DeviceMemory {
-  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, logits = 0, buffers = 0, reserve = 0;
-  double peak() const { return parameters + gradients + optimizer + activations + logits + buffers; }
+  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, logits = 0, buffers = 0,
+         reserve = 0;
+  double peak() const {
+    return parameters + gradients + optimizer + activations + logits + buffers;
+  }
 };
 
 /// Gradient or parameter bucket of one model chunk (elements of the local, TP-sharded parameters).
@@ -46,9 +51,11 @@ struct BucketRow {
 struct LoweredStep {
   TaskGraph graph;
   std::vector<SimulatedDevice> devices;
-  std::vector<RendezvousMember> members;  ///< sorted by transfer; only rendezvous between simulated devices
-  std::vector<std::vector<MemoryEvent>> memory_events;  ///< by device, activations only, in schedule order
-  std::vector<DeviceMemory> memory;                     ///< by device
+  std::vector<RendezvousMember>
+      members;  ///< sorted by transfer; only rendezvous between simulated devices
+  std::vector<std::vector<MemoryEvent>>
+      memory_events;                 ///< by device, activations only, in schedule order
+  std::vector<DeviceMemory> memory;  ///< by device
   std::vector<BucketRow> buckets;
   double model_flops = 0;     ///< one step, all ranks, Megatron-Bridge convention
   double hardware_flops = 0;  ///< the same plus recomputed GEMMs and attention

@@ -7,12 +7,13 @@
 namespace stepsim {
 
 DeviceMemory device_memory(const Scenario& s, const StageChunk& last_chunk, int64_t parameters,
-                           int64_t owned, std::span<const MemoryEvent> events, double recompute_bytes) {
+                           int64_t owned, std::span<const MemoryEvent> events,
+                           double recompute_bytes) {
   DeviceMemory m;
   const auto local = static_cast<double>(parameters);
-  // fp8 parameters keep a transposed copy for the data gradient (Transformer Engine).
-  const double parameter_bytes = s.precision.fp8_param_gather ? 2 : 2;
-  m.parameters = local * parameter_bytes;
+  // Two bytes either way: a 16-bit weight, or an fp8 weight and its transposed copy (Transformer
+  // Engine).
+  m.parameters = local * 2;
   m.gradients = local * (s.precision.grad_reduce_in_fp32 ? 4 : 2);
   m.optimizer = static_cast<double>(owned) * 12;  // fp32 master weight and two moments
   double live = 0;

@@ -7,7 +7,12 @@ namespace stepsim {
 PipelineWriter::PipelineWriter(const Scenario& scenario, const Mesh& mesh, const Folding& folding,
                                const std::vector<StageChunk>& split, StepWriter& writer,
                                DataParallelWriter* data_parallel)
-    : s_(scenario), mesh_(mesh), folding_(folding), split_(split), w_(writer), dp_(data_parallel),
+    : s_(scenario),
+      mesh_(mesh),
+      folding_(folding),
+      split_(split),
+      w_(writer),
+      dp_(data_parallel),
       shape_(schedule_shape(scenario)) {}
 
 const StageChunk& PipelineWriter::stage_chunk(uint32_t, int chunk) const {
@@ -25,7 +30,8 @@ bool PipelineWriter::recomputed(int layer_in_chunk) const {
 }
 
 void PipelineWriter::make_templates(uint32_t device) {
-  const LayerTemplates make(s_, {w_.placement(device, Meeting::tp), w_.placement(device, Meeting::cp)});
+  const LayerTemplates make(s_,
+                            {w_.placement(device, Meeting::tp), w_.placement(device, Meeting::cp)});
   templates_ = std::make_unique<Templates>();
   const Recompute light =
       s_.recompute == Recompute::core_attention ? Recompute::core_attention : Recompute::none;
@@ -44,11 +50,13 @@ void PipelineWriter::make_templates(uint32_t device) {
 }
 
 void PipelineWriter::reserve() {
-  // Decoder layers are nearly all of a graph; a twentieth more covers the ends, the messages and the optimizer.
+  // Decoder layers are nearly all of a graph; a twentieth more covers the ends, the messages and
+  // the optimizer.
   const bool fp8 = s_.precision.fp8 != Fp8Recipe::none;
   const bool full = s_.recompute == Recompute::full_uniform;
   double tasks = 2, edges = 2, starts = 0;
-  for (const Template* t : {&templates_->layer_forward[fp8][0], &templates_->layer_backward[fp8][full]}) {
+  for (const Template* t :
+       {&templates_->layer_forward[fp8][0], &templates_->layer_backward[fp8][full]}) {
     for (const TemplateOp& op : t->ops) {
       ++tasks, ++edges;
       for (int32_t a : op.after) edges += a != TemplateOp::none;
@@ -66,18 +74,25 @@ double PipelineWriter::chunk_activation_bytes(const StageChunk& chunk) const {
   const double input = z.local_tokens * z.hidden * 2;
   double bytes = 0;
   for (int i = 0; i < chunk.layer_count; ++i)
-    bytes += recomputed(i) ? input / (s_.recompute == Recompute::full_uniform ? s_.recompute_layers : 1)
-                           : layer_activation_bytes(s_, quantised(chunk.first_layer + i));
+    bytes += recomputed(i)
+                 ? input / (s_.recompute == Recompute::full_uniform ? s_.recompute_layers : 1)
+                 : layer_activation_bytes(s_, quantised(chunk.first_layer + i));
   if (chunk.head) bytes += 2 * input;
   return bytes;
 }
 
 void PipelineWriter::forward(uint32_t device, int chunk, int microbatch) {
   const StageChunk& c = stage_chunk(device, chunk);
-  Label label{.op = OpKind::given, .pass = Pass::forward, .chunk = static_cast<uint8_t>(chunk), .part = 0,
-              .layer = Label::no_layer, .microbatch = static_cast<uint16_t>(std::min(microbatch, 65534))};
+  Label label{.op = OpKind::given,
+              .pass = Pass::forward,
+              .chunk = static_cast<uint8_t>(chunk),
+              .part = 0,
+              .layer = Label::no_layer,
+              .microbatch = static_cast<uint16_t>(std::min(microbatch, 65534))};
   if (s_.costs) {
-    w_.kernel(device, {s_.costs->forward_seconds[static_cast<size_t>(chunk * s_.parallel.pp + stage_)]}, label);
+    w_.kernel(device,
+              {s_.costs->forward_seconds[static_cast<size_t>(chunk * s_.parallel.pp + stage_)]},
+              label);
     return;
   }
   const auto need = [&](int owner) {
@@ -101,10 +116,16 @@ void PipelineWriter::forward(uint32_t device, int chunk, int microbatch) {
 
 void PipelineWriter::backward(uint32_t device, int chunk, int microbatch) {
   const StageChunk& c = stage_chunk(device, chunk);
-  Label label{.op = OpKind::given, .pass = Pass::backward, .chunk = static_cast<uint8_t>(chunk), .part = 0,
-              .layer = Label::no_layer, .microbatch = static_cast<uint16_t>(std::min(microbatch, 65534))};
+  Label label{.op = OpKind::given,
+              .pass = Pass::backward,
+              .chunk = static_cast<uint8_t>(chunk),
+              .part = 0,
+              .layer = Label::no_layer,
+              .microbatch = static_cast<uint16_t>(std::min(microbatch, 65534))};
   if (s_.costs) {
-    w_.kernel(device, {s_.costs->backward_seconds[static_cast<size_t>(chunk * s_.parallel.pp + stage_)]}, label);
+    w_.kernel(device,
+              {s_.costs->backward_seconds[static_cast<size_t>(chunk * s_.parallel.pp + stage_)]},
+              label);
     return;
   }
   const bool last = microbatch + 1 == s_.batch.microbatches;
@@ -130,9 +151,11 @@ void PipelineWriter::backward(uint32_t device, int chunk, int microbatch) {
 void PipelineWriter::message(uint32_t device, const Action& a) {
   const int ranks = s_.parallel.pp;
   const bool forward = a.kind == ActionKind::send_forward || a.kind == ActionKind::recv_forward ||
-                       a.kind == ActionKind::wait_send_forward || a.kind == ActionKind::wait_recv_forward;
+                       a.kind == ActionKind::wait_send_forward ||
+                       a.kind == ActionKind::wait_recv_forward;
   const bool sends = a.kind == ActionKind::send_forward || a.kind == ActionKind::send_backward ||
-                     a.kind == ActionKind::wait_send_forward || a.kind == ActionKind::wait_send_backward;
+                     a.kind == ActionKind::wait_send_forward ||
+                     a.kind == ActionKind::wait_send_backward;
   MessageKey key{.forward = forward, .chunk = a.chunk, .microbatch = a.microbatch};
   if (sends) {
     key.sender = device;
@@ -146,12 +169,15 @@ void PipelineWriter::message(uint32_t device, const Action& a) {
   const bool asynchronous = shape_.style == P2pStyle::asynchronous;
   switch (a.kind) {
     case ActionKind::send_forward:
-    case ActionKind::send_backward: w_.post_send(key, asynchronous); break;
+    case ActionKind::send_backward:
+      w_.post_send(key, asynchronous);
+      break;
     case ActionKind::recv_forward:
     case ActionKind::recv_backward:
       if (!asynchronous) w_.post_receive(key);
       break;
-    default: w_.wait(device, w_.transfer(key));
+    default:
+      w_.wait(device, w_.transfer(key));
   }
 }
 
@@ -185,10 +211,15 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
         ++backwards;
         break;
       case ActionKind::sync:
-        w_.device_sync(device, {.op = OpKind::sync, .pass = Pass::step, .chunk = 0, .part = 0,
-                                .layer = Label::no_layer, .microbatch = Label::no_microbatch});
+        w_.device_sync(device, {.op = OpKind::sync,
+                                .pass = Pass::step,
+                                .chunk = 0,
+                                .part = 0,
+                                .layer = Label::no_layer,
+                                .microbatch = Label::no_microbatch});
         break;
-      default: message(device, a);
+      default:
+        message(device, a);
     }
   }
 }

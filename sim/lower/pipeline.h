@@ -18,7 +18,8 @@ class PipelineWriter {
  public:
   /// `data_parallel` may be null (given costs).
   PipelineWriter(const Scenario& scenario, const Mesh& mesh, const Folding& folding,
-                 const std::vector<StageChunk>& split, StepWriter& writer, DataParallelWriter* data_parallel);
+                 const std::vector<StageChunk>& split, StepWriter& writer,
+                 DataParallelWriter* data_parallel);
 
   /// Appends the device's allocation events (activation bytes of chunks in flight).
   void write(uint32_t device, std::vector<MemoryEvent>& memory);

@@ -27,11 +27,15 @@ uint32_t neighbour(const Mesh& mesh, const Folding& folding, uint32_t device, in
 
 StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding& folding,
                        const Fabric& fabric)
-    : s_(scenario), mesh_(mesh), folding_(folding),
+    : s_(scenario),
+      mesh_(mesh),
+      folding_(folding),
       host_(!scenario.costs && !scenario.full_iteration_graph),
       builder_(static_cast<uint32_t>(folding.ranks.size()) * stream_count),
-      pending_(folding.ranks.size()), peers_(folding.ranks.size()),
-      placements_(folding.ranks.size()), messages_(folding.ranks.size()),
+      pending_(folding.ranks.size()),
+      peers_(folding.ranks.size()),
+      placements_(folding.ranks.size()),
+      messages_(folding.ranks.size()),
       launch_seconds_(scenario.cluster.stack.launch.value) {
   for (auto& by_leader : meets_) by_leader.resize(folding.ranks.size());
   const size_t per_device = 2 * static_cast<size_t>(scenario.parallel.chunks()) *
@@ -44,7 +48,9 @@ StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding
 
 void StepWriter::place_groups(const Fabric& fabric) {
   constexpr std::array<std::pair<Meeting, GroupKind>, 4> kinds{
-      {{Meeting::tp, GroupKind::tp}, {Meeting::cp, GroupKind::cp}, {Meeting::dp, GroupKind::dp_cp},
+      {{Meeting::tp, GroupKind::tp},
+       {Meeting::cp, GroupKind::cp},
+       {Meeting::dp, GroupKind::dp_cp},
        {Meeting::embedding, GroupKind::embedding}}};
   const auto devices = static_cast<uint32_t>(folding_.ranks.size());
   for (uint32_t d = 0; d < devices; ++d) {
@@ -74,12 +80,12 @@ void StepWriter::place_groups(const Fabric& fabric) {
   }
   if (s_.costs || s_.parallel.pp < 2) return;
   const double tp = s_.parallel.sequence_parallel ? s_.parallel.tp : 1;
-  const Bytes message{2.0 * static_cast<double>(s_.batch.sequence * s_.batch.micro * s_.model.hidden) /
+  const Bytes message{2.0 *
+                      static_cast<double>(s_.batch.sequence * s_.batch.micro * s_.model.hidden) /
                       (s_.parallel.cp * tp)};
   for (uint32_t d = 0; d < devices; ++d)
     for (int offset : {1, -1}) {
-      const std::array<int, 2> pair{folding_.ranks[d],
-                                    [&] {
+      const std::array<int, 2> pair{folding_.ranks[d], [&] {
                                       Coordinates c = mesh_.coordinates(folding_.ranks[d]);
                                       c.pp = (c.pp + offset + s_.parallel.pp) % s_.parallel.pp;
                                       return mesh_.rank(c);
@@ -119,7 +125,8 @@ void StepWriter::add_links() {
   }
 }
 
-void StepWriter::claim(TaskId task, uint32_t out, uint32_t in, double latency, double nvlink, double nic) {
+void StepWriter::claim(TaskId task, uint32_t out, uint32_t in, double latency, double nvlink,
+                       double nic) {
   std::array<Claim, 4> claims;
   size_t n = 0;
   if (nvlink_shared_ && nvlink > 0) {
@@ -138,8 +145,8 @@ void StepWriter::drain_pending(uint32_t device, TaskId task) {
   pending_[device].clear();
 }
 
-TaskId StepWriter::enter(uint32_t device, Meeting meeting, StreamId stream, double duration, Label label,
-                         TaskId& entry) {
+TaskId StepWriter::enter(uint32_t device, Meeting meeting, StreamId stream, double duration,
+                         Label label, TaskId& entry) {
   Peers& peers = peers_[device][at(meeting)];
   if (peers.count < 2) return entry = builder_.add_task(duration, stream, label.packed());
   Label mark = label;
@@ -206,13 +213,14 @@ TaskId StepWriter::kernel(uint32_t device, Seconds duration, Label label) {
   return task;
 }
 
-TaskId StepWriter::collective(uint32_t device, Meeting meeting, Stream stream, const CollectiveCost& cost,
-                              Label label) {
+TaskId StepWriter::collective(uint32_t device, Meeting meeting, Stream stream,
+                              const CollectiveCost& cost, Label label) {
   host_work(device, {launch_seconds_}, label);
   const TaskId host = host_ ? builder_.tail(stream_id(device, Stream::host)) : no_task;
   const TaskId after = compute_tail(device);
   TaskId entry = no_task;
-  const TaskId task = enter(device, meeting, stream_id(device, stream), cost.duration.value, label, entry);
+  const TaskId task =
+      enter(device, meeting, stream_id(device, stream), cost.duration.value, label, entry);
   claim(task, device, device, cost.latency.value, cost.nvlink_rate.value, cost.nic_rate.value);
   if (after != no_task) builder_.add_edge(after, entry);
   for (TaskId p : pending_[device]) builder_.add_edge(p, entry);
@@ -223,7 +231,8 @@ TaskId StepWriter::collective(uint32_t device, Meeting meeting, Stream stream, c
 void StepWriter::device_sync(uint32_t device, Label label) {
   if (!host_) return;
   label.op = OpKind::sync;
-  const TaskId sync = builder_.add_task(launch_seconds_, stream_id(device, Stream::host), label.packed());
+  const TaskId sync =
+      builder_.add_task(launch_seconds_, stream_id(device, Stream::host), label.packed());
   for (uint32_t i = 0; i < stream_count; ++i) {
     const auto stream = static_cast<Stream>(i);
     const TaskId tail = builder_.tail(stream_id(device, stream));

@@ -1,8 +1,10 @@
-// Writes one step into a task graph: stamps templates, joins the members of collectives, matches messages.
+// Writes one step into a task graph: stamps templates, joins the members of collectives, matches
+// messages.
 //
-// A collective whose group has several simulated members is a rendezvous: each member arrives (zero length) on its
-// own queue, all meet, and each member's transfer follows. With one simulated member the transfer stands alone;
-// both forms take the same time when the members arrive together (the folding law).
+// A collective whose group has several simulated members is a rendezvous: each member arrives (zero
+// length) on its own queue, all meet, and each member's transfer follows. With one simulated member
+// the transfer stands alone; both forms take the same time when the members arrive together (the
+// folding law).
 #pragma once
 
 #include <array>
@@ -21,7 +23,8 @@ namespace stepsim {
 /// Groups that rendezvous by sequence number.
 enum class Meeting : uint8_t { tp, cp, dp, embedding, world, count };
 
-/// A message between pipeline ranks: the sender's and receiver's devices and its place at the receiver.
+/// A message between pipeline ranks: the sender's and receiver's devices and its place at the
+/// receiver.
 struct MessageKey {
   uint32_t sender = 0, receiver = 0;
   bool forward = true;
@@ -32,14 +35,16 @@ struct MessageKey {
 /// Owns the graph builder while a step is written.
 class StepWriter {
  public:
-  StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding& folding, const Fabric& fabric);
+  StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding& folding,
+             const Fabric& fabric);
 
   /// Stamps `t` on `device`; every label starts as `base` (layer, chunk, microbatch).
   void stamp(uint32_t device, const Template& t, Label base);
   /// A kernel outside any template.
   TaskId kernel(uint32_t device, Seconds duration, Label label);
   /// A collective behind the device's compute so far; what needs it waits through `wait`.
-  TaskId collective(uint32_t device, Meeting meeting, Stream stream, const CollectiveCost& cost, Label label);
+  TaskId collective(uint32_t device, Meeting meeting, Stream stream, const CollectiveCost& cost,
+                    Label label);
   /// The device's next kernel waits for `task`.
   void wait(uint32_t device, TaskId task) { pending_[device].push_back(task); }
   /// The host waits for everything issued on the device so far.
@@ -52,7 +57,9 @@ class StepWriter {
   void post_receive(const MessageKey& key);
   TaskId transfer(const MessageKey& key);
 
-  TaskId compute_tail(uint32_t device) const { return builder_.tail(stream_id(device, Stream::compute)); }
+  TaskId compute_tail(uint32_t device) const {
+    return builder_.tail(stream_id(device, Stream::compute));
+  }
   const GroupPlacement& placement(uint32_t device, Meeting meeting) const {
     return placements_[device][static_cast<size_t>(meeting)];
   }
@@ -63,7 +70,8 @@ class StepWriter {
  private:
   void place_groups(const Fabric& fabric);
   void add_links();
-  TaskId enter(uint32_t device, Meeting meeting, StreamId stream, double duration, Label label, TaskId& entry);
+  TaskId enter(uint32_t device, Meeting meeting, StreamId stream, double duration, Label label,
+               TaskId& entry);
   void claim(TaskId task, uint32_t out, uint32_t in, double latency, double nvlink, double nic);
   void drain_pending(uint32_t device, TaskId task);
   CollectiveCost message_cost(uint32_t sender, uint32_t receiver) const;
@@ -81,7 +89,8 @@ class StepWriter {
   std::vector<std::array<Peers, static_cast<size_t>(Meeting::count)>> peers_;
   std::vector<std::array<GroupPlacement, static_cast<size_t>(Meeting::count)>> placements_;
   std::array<std::vector<std::vector<TaskId>>, static_cast<size_t>(Meeting::count)> meets_;
-  std::vector<std::vector<TaskId>> messages_;  ///< by receiving device: direction, chunk, microbatch
+  std::vector<std::vector<TaskId>>
+      messages_;  ///< by receiving device: direction, chunk, microbatch
   std::vector<CollectiveCost> message_costs_;  ///< by sender: to the next and to the previous stage
   std::vector<RendezvousMember> members_;
   bool nvlink_shared_ = false, nic_shared_ = false;

@@ -6,7 +6,9 @@
 namespace stepsim {
 
 int32_t TemplateWriter::compute(OpKind op, Seconds duration, int part) {
-  TemplateOp t{.duration_seconds = duration.value, .op = op, .pass = pass_,
+  TemplateOp t{.duration_seconds = duration.value,
+               .op = op,
+               .pass = pass_,
                .part = static_cast<uint8_t>(part)};
   assert(pending_.size() <= t.after.size());
   std::copy(pending_.begin(), pending_.end(), t.after.begin());
@@ -15,7 +17,8 @@ int32_t TemplateWriter::compute(OpKind op, Seconds duration, int part) {
   return last_compute_ = static_cast<int32_t>(template_.ops.size()) - 1;
 }
 
-int32_t TemplateWriter::communicate(OpKind op, Stream stream, const CollectiveCost& cost, int part) {
+int32_t TemplateWriter::communicate(OpKind op, Stream stream, const CollectiveCost& cost,
+                                    int part) {
   return communicate_after(last_compute_, op, stream, cost, part);
 }
 
@@ -25,7 +28,10 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
                .latency_seconds = cost.latency.value,
                .nvlink_rate = cost.nvlink_rate.value,
                .nic_rate = cost.nic_rate.value,
-               .op = op, .pass = pass_, .stream = stream, .part = static_cast<uint8_t>(part)};
+               .op = op,
+               .pass = pass_,
+               .stream = stream,
+               .part = static_cast<uint8_t>(part)};
   t.after[0] = after;
   template_.ops.push_back(t);
   return static_cast<int32_t>(template_.ops.size()) - 1;
@@ -33,7 +39,8 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
 
 Template TemplateWriter::finish(LaunchCost launch) && {
   assert(pending_.empty());
-  // earliest[i]: how long after the first launch op i can start at the soonest, by launches inside this template.
+  // earliest[i]: how long after the first launch op i can start at the soonest, by launches inside
+  // this template.
   std::vector<double> earliest(template_.ops.size());
   Seconds issued;
   std::array<int32_t, stream_count> tail;

@@ -1,5 +1,6 @@
-// A template: the tasks of one module pass (a layer's forward, its backward, the head ...) on one device, with times.
-// Every microbatch stamps it into the graph, so costs and dependencies are worked out once.
+// A template: the tasks of one module pass (a layer's forward, its backward, the head ...) on one
+// device, with times. Every microbatch stamps it into the graph, so costs and dependencies are
+// worked out once.
 #pragma once
 
 #include <array>
@@ -18,10 +19,12 @@ struct TemplateOp {
   static constexpr int32_t previous = -2;  ///< the compute task before the template
 
   double duration_seconds = 0;
-  double latency_seconds = 0;      ///< communication: part that moves no bytes
-  double launch_lag_seconds = 0;   ///< host time from the start of the template's launches to this one
+  double latency_seconds = 0;  ///< communication: part that moves no bytes
+  double launch_lag_seconds =
+      0;  ///< host time from the start of the template's launches to this one
   double nvlink_rate = 0, nic_rate = 0;  ///< link load while bytes move, bytes/s
-  std::array<int32_t, 3> after{none, none, none};  ///< operations of this template, beside stream order
+  std::array<int32_t, 3> after{none, none,
+                               none};  ///< operations of this template, beside stream order
   OpKind op{};
   Pass pass{};
   Stream stream = Stream::compute;
@@ -35,8 +38,9 @@ struct Template {
   double host_seconds = 0;  ///< launching all of it
 };
 
-/// What launching costs the host: a launch a kernel and framework work an operator, or one launch of a captured graph.
-/// Pieces of a split operator and peer copies are issued inside one call: they cost their launch only.
+/// What launching costs the host: a launch a kernel and framework work an operator, or one launch
+/// of a captured graph. Pieces of a split operator and peer copies are issued inside one call: they
+/// cost their launch only.
 struct LaunchCost {
   Seconds launch, dispatch;
   bool captured = false;  ///< the template is one graph: `launch` once for all
@@ -50,16 +54,21 @@ class TemplateWriter {
 
   /// A kernel on the compute stream; consumes the pending waits. Returns its index.
   int32_t compute(OpKind op, Seconds duration, int part = 0);
-  /// A collective or transfer on `stream`, behind operation `after` (default: the last compute operation).
+  /// A collective or transfer on `stream`, behind operation `after` (default: the last compute
+  /// operation).
   int32_t communicate(OpKind op, Stream stream, const CollectiveCost& cost, int part = 0);
-  int32_t communicate_after(int32_t after, OpKind op, Stream stream, const CollectiveCost& cost, int part = 0);
+  int32_t communicate_after(int32_t after, OpKind op, Stream stream, const CollectiveCost& cost,
+                            int part = 0);
   /// The next kernel waits for `op`.
   void wait(int32_t op) { pending_.push_back(op); }
   int32_t last_compute() const { return last_compute_; }
   /// A collective that the next kernel waits for: exposed.
-  void exposed(OpKind op, Stream stream, const CollectiveCost& cost) { wait(communicate(op, stream, cost)); }
+  void exposed(OpKind op, Stream stream, const CollectiveCost& cost) {
+    wait(communicate(op, stream, cost));
+  }
 
-  /// Fixes launch times. Drops launch edges that stream order and earlier launches imply (exact, not a heuristic).
+  /// Fixes launch times. Drops launch edges that stream order and earlier launches imply (exact,
+  /// not a heuristic).
   Template finish(LaunchCost launch) &&;
 
  private:

@@ -1,6 +1,7 @@
-// Gradient and parameter buckets of one model chunk (Megatron-Core distrib_optimizer.py, param_and_grad_buffer.py):
-// parameters in reverse registration order, each start aligned to 64 elements; a bucket closes once it holds at least
-// bucket_size *elements* and is padded to lcm(dp, 128). Bucket 0 holds the end of the chunk, whose gradients are ready first.
+// Gradient and parameter buckets of one model chunk (Megatron-Core distrib_optimizer.py,
+// param_and_grad_buffer.py): parameters in reverse registration order, each start aligned to 64
+// elements; a bucket closes once it holds at least bucket_size *elements* and is padded to lcm(dp,
+// 128). Bucket 0 holds the end of the chunk, whose gradients are ready first.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace stepsim {
 
-/// One parameter tensor on one rank. `owner` says which unit of work makes its gradient (chunk-local layer index).
+/// One parameter tensor on one rank. `owner` says which unit of work makes its gradient
+/// (chunk-local layer index).
 struct Parameter {
   int64_t elements = 0;
   int owner = 0;
@@ -22,7 +24,8 @@ struct Bucket {
   int first_owner = 0, last_owner = 0;  ///< smallest and largest owner inside
 };
 
-/// `bucket_size` unset: one bucket. `dp`: size of the group that shares the optimizer (data x context parallel).
+/// `bucket_size` unset: one bucket. `dp`: size of the group that shares the optimizer (data x
+/// context parallel).
 std::vector<Bucket> form_buckets(std::span<const Parameter> parameters,
                                  std::optional<int64_t> bucket_size, int64_t dp);
 

@@ -23,7 +23,8 @@ bool regular(const Parallelism& p, int domain) {
          aligned(stage, domain, world) && (p.pp == 1 || domain >= world || stage % domain == 0);
 }
 
-/// Domain pattern of a group seen from one member: how many members share its domain, and all domain counts.
+/// Domain pattern of a group seen from one member: how many members share its domain, and all
+/// domain counts.
 std::vector<int> pattern(const std::vector<int>& ranks, int rank, int domain) {
   std::map<int, int> members;
   for (int r : ranks) ++members[r / domain];
@@ -56,7 +57,8 @@ std::vector<int> refine(const Mesh& mesh, int domain) {
       keys[r].push_back(-1);
     }
     // Which neighbours of the pipeline are reached over NVLink.
-    for (int peer : mesh.group(GroupKind::pp, rank)) keys[r].push_back(peer / domain == rank / domain);
+    for (int peer : mesh.group(GroupKind::pp, rank))
+      keys[r].push_back(peer / domain == rank / domain);
   }
   int count = number(keys, colours);
   for (int before = 0; count != before;) {
@@ -65,7 +67,8 @@ std::vector<int> refine(const Mesh& mesh, int domain) {
       keys[r].assign(1, colours[r]);
       for (GroupKind kind : group_kinds) {
         std::vector<int> members;
-        for (int m : mesh.group(kind, static_cast<int>(r))) members.push_back(colours[static_cast<size_t>(m)]);
+        for (int m : mesh.group(kind, static_cast<int>(r)))
+          members.push_back(colours[static_cast<size_t>(m)]);
         if (kind != GroupKind::pp) std::sort(members.begin(), members.end());
         keys[r].insert(keys[r].end(), members.begin(), members.end());
         keys[r].push_back(-1);

@@ -1,6 +1,7 @@
-// Ranks that provably behave alike are simulated once. Without faults the classes depend on the pipeline stage and on
-// where each of a rank's groups sits; when every group of a kind sits alike, one device per stage is enough,
-// otherwise the classes are the coarsest equitable partition (colour refinement over the groups).
+// Ranks that provably behave alike are simulated once. Without faults the classes depend on the
+// pipeline stage and on where each of a rank's groups sits; when every group of a kind sits alike,
+// one device per stage is enough, otherwise the classes are the coarsest equitable partition
+// (colour refinement over the groups).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace stepsim {
 
-/// Representative ranks and what each stands for. Device numbers index `ranks`; they ascend with the rank.
+/// Representative ranks and what each stands for. Device numbers index `ranks`; they ascend with
+/// the rank.
 struct Folding {
   std::vector<int> ranks;
   std::vector<int64_t> represents;

@@ -1,6 +1,7 @@
-// Interleaved 1F1B (Megatron-Core forward_backward_pipelining_with_interleaving): virtual steps in groups of N
-// microbatches, warm-up 2(P-1-p) + (VP-1)N. Rank 0 (last rank, backward) gets the message of the virtual step that
-// the other end ran P-1 steps before, one chunk on; every other rank gets the input of its own next step.
+// Interleaved 1F1B (Megatron-Core forward_backward_pipelining_with_interleaving): virtual steps in
+// groups of N microbatches, warm-up 2(P-1-p) + (VP-1)N. Rank 0 (last rank, backward) gets the
+// message of the virtual step that the other end ran P-1 steps before, one chunk on; every other
+// rank gets the input of its own next step.
 #include <algorithm>
 #include <optional>
 
@@ -29,7 +30,9 @@ namespace {
 /// The virtual steps of one rank and the messages that belong to them.
 struct Steps {
   Steps(const ScheduleShape& shape, int rank)
-      : ranks(shape.ranks), chunks(shape.chunks), rank(rank),
+      : ranks(shape.ranks),
+        chunks(shape.chunks),
+        rank(rank),
         forward(interleaved_order(shape.chunks, shape.microbatches,
                                   shape.group > 0 ? shape.group : shape.ranks)),
         backward(forward) {
@@ -174,13 +177,15 @@ Program interleaved_program(const ScheduleShape& shape, int rank) {
   const int warmup = interleaved_warmup(shape, rank);
   ProgramWriter writer(shape, rank);
   switch (shape.style) {
-    case P2pStyle::asynchronous: return asynchronous(std::move(writer), steps, warmup);
+    case P2pStyle::asynchronous:
+      return asynchronous(std::move(writer), steps, warmup);
     case P2pStyle::blocking:
-    case P2pStyle::batched: return blocking(std::move(writer), steps, warmup);
+    case P2pStyle::batched:
+      return blocking(std::move(writer), steps, warmup);
     case P2pStyle::overlapped:
     case P2pStyle::flush_overlapped:
-      return overlapped(std::move(writer), steps, warmup,
-                        shape.style == P2pStyle::flush_overlapped, shape.wait_forward_send);
+      return overlapped(std::move(writer), steps, warmup, shape.style == P2pStyle::flush_overlapped,
+                        shape.wait_forward_send);
   }
   return {};
 }

@@ -7,7 +7,7 @@
 namespace stepsim {
 
 namespace {
-constexpr std::array all_kinds{GroupKind::tp, GroupKind::cp, GroupKind::dp,
+constexpr std::array all_kinds{GroupKind::tp,    GroupKind::cp, GroupKind::dp,
                                GroupKind::dp_cp, GroupKind::pp, GroupKind::embedding};
 }
 
@@ -30,12 +30,18 @@ Coordinates Mesh::coordinates(int rank) const {
 
 int Mesh::group_size(GroupKind kind) const {
   switch (kind) {
-    case GroupKind::tp: return p_.tp;
-    case GroupKind::cp: return p_.cp;
-    case GroupKind::dp: return p_.dp;
-    case GroupKind::dp_cp: return p_.dp * p_.cp;
-    case GroupKind::pp: return p_.pp;
-    case GroupKind::embedding: return p_.pp > 1 ? 2 : 1;
+    case GroupKind::tp:
+      return p_.tp;
+    case GroupKind::cp:
+      return p_.cp;
+    case GroupKind::dp:
+      return p_.dp;
+    case GroupKind::dp_cp:
+      return p_.dp * p_.cp;
+    case GroupKind::pp:
+      return p_.pp;
+    case GroupKind::embedding:
+      return p_.pp > 1 ? 2 : 1;
   }
   return 1;
 }
@@ -43,11 +49,16 @@ int Mesh::group_size(GroupKind kind) const {
 Mesh::Line Mesh::line(GroupKind kind, Coordinates c) const {
   const int stage = p_.tp * p_.cp * p_.dp;
   switch (kind) {
-    case GroupKind::tp: return {.stride = 1, .position = c.tp};
-    case GroupKind::cp: return {.stride = p_.tp, .position = c.cp};
-    case GroupKind::dp: return {.stride = p_.tp * p_.cp, .position = c.dp};
-    case GroupKind::dp_cp: return {.stride = p_.tp, .position = c.cp + p_.cp * c.dp};
-    case GroupKind::pp: return {.stride = stage, .position = c.pp};
+    case GroupKind::tp:
+      return {.stride = 1, .position = c.tp};
+    case GroupKind::cp:
+      return {.stride = p_.tp, .position = c.cp};
+    case GroupKind::dp:
+      return {.stride = p_.tp * p_.cp, .position = c.dp};
+    case GroupKind::dp_cp:
+      return {.stride = p_.tp, .position = c.cp + p_.cp * c.dp};
+    case GroupKind::pp:
+      return {.stride = stage, .position = c.pp};
     case GroupKind::embedding:
       // The two ends; a rank between them names the pair but is not in it.
       return {.stride = stage * std::max(p_.pp - 1, 1), .position = c.pp == 0 ? 0 : 1};

@@ -1,4 +1,5 @@
-// The dense rank mesh: rank = tp + TP*(cp + CP*(dp + DP*pp)) (Megatron-Core parallel_state, order tp-cp-ep-dp-pp).
+// The dense rank mesh: rank = tp + TP*(cp + CP*(dp + DP*pp)) (Megatron-Core parallel_state, order
+// tp-cp-ep-dp-pp).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ class Mesh {
   /// Ranks of `rank`'s group of that kind, ascending.
   std::vector<int> group(GroupKind kind, int rank) const;
   int group_size(GroupKind kind) const;
-  /// A group is `group_size` ranks at a stride; `position` is where a rank with these coordinates stands in its own.
+  /// A group is `group_size` ranks at a stride; `position` is where a rank with these coordinates
+  /// stands in its own.
   struct Line {
     int stride = 1, position = 0;
   };

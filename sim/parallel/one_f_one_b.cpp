@@ -1,5 +1,5 @@
-// Plain 1F1B and GPipe (Megatron-Core forward_backward_pipelining_without_interleaving): the two differ in the
-// number of warm-up forwards only, min(P-1-p, M) against M.
+// Plain 1F1B and GPipe (Megatron-Core forward_backward_pipelining_without_interleaving): the two
+// differ in the number of warm-up forwards only, min(P-1-p, M) against M.
 #include <algorithm>
 
 #include "sim/parallel/schedule_programs.h"

@@ -8,9 +8,11 @@ namespace stepsim {
 
 namespace {
 constexpr std::array<ScheduleRow, 3> rows{{
-    {ScheduleKind::gpipe, "gpipe", "all forwards, then all backwards; bubble (p-1)/(m+p-1)", gpipe_program},
+    {ScheduleKind::gpipe, "gpipe", "all forwards, then all backwards; bubble (p-1)/(m+p-1)",
+     gpipe_program},
     {ScheduleKind::one_f_one_b, "1f1b",
-     "one forward, one backward after a warm-up of p-1-rank; bubble (p-1)/(m+p-1)", one_f_one_b_program},
+     "one forward, one backward after a warm-up of p-1-rank; bubble (p-1)/(m+p-1)",
+     one_f_one_b_program},
     {ScheduleKind::interleaved, "interleaved",
      "1F1B over v model chunks per rank; bubble (p-1)/(v*m+p-1)", interleaved_program},
 }};

@@ -1,9 +1,11 @@
-// Pipeline schedules: for each rank the order of computations and of point-to-point messages around them.
-// Formulas: Megatron-Core pipeline_parallel/schedules.py (1F1B, interleaved), Huang et al. 2019 (GPipe).
+// Pipeline schedules: for each rank the order of computations and of point-to-point messages around
+// them. Formulas: Megatron-Core pipeline_parallel/schedules.py (1F1B, interleaved), Huang et al.
+// 2019 (GPipe).
 //
-// A message belongs to the chunk that consumes it: forward (mb, c) is the input of chunk c, backward (mb, c) the
-// gradient of chunk c's output. Rank p's forward output goes to rank p+1; from the last rank to chunk c+1 of rank 0.
-// Law: on each rank every microbatch's forward precedes its backward on each chunk, each exactly once.
+// A message belongs to the chunk that consumes it: forward (mb, c) is the input of chunk c,
+// backward (mb, c) the gradient of chunk c's output. Rank p's forward output goes to rank p+1; from
+// the last rank to chunk c+1 of rank 0. Law: on each rank every microbatch's forward precedes its
+// backward on each chunk, each exactly once.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +18,21 @@
 namespace stepsim {
 
 enum class ActionKind : uint8_t {
-  forward, backward,                       ///< compute of (microbatch, chunk)
-  send_forward, recv_forward,              ///< post: the message takes its place behind the work issued so far
-  send_backward, recv_backward,
-  wait_send_forward, wait_recv_forward,    ///< later compute waits until the message has moved
-  wait_send_backward, wait_recv_backward,
-  sync,                                    ///< the host waits for everything issued on this device
+  forward,
+  backward,  ///< compute of (microbatch, chunk)
+  send_forward,
+  recv_forward,  ///< post: the message takes its place behind the work issued so far
+  send_backward,
+  recv_backward,
+  wait_send_forward,
+  wait_recv_forward,  ///< later compute waits until the message has moved
+  wait_send_backward,
+  wait_recv_backward,
+  sync,  ///< the host waits for everything issued on this device
 };
 
-/// One step of a rank's program. For sends, `chunk` is the sender's chunk; for receives and compute, the own chunk.
+/// One step of a rank's program. For sends, `chunk` is the sender's chunk; for receives and
+/// compute, the own chunk.
 struct Action {
   ActionKind kind{};
   uint8_t chunk = 0;
@@ -37,8 +45,8 @@ using Program = std::vector<Action>;
 enum class P2pStyle {
   asynchronous,  ///< receives posted ahead, nothing waits but the consumer (papers, given costs)
   blocking,      ///< every exchange is waited for at once
-  batched,       ///< blocking, and the host synchronises the device after each exchange (batch_p2p_sync)
-  overlapped,    ///< interleaved steady state asynchronous; warm-up and cool-down blocking
+  batched,  ///< blocking, and the host synchronises the device after each exchange (batch_p2p_sync)
+  overlapped,        ///< interleaved steady state asynchronous; warm-up and cool-down blocking
   flush_overlapped,  ///< overlap_p2p_comm_warmup_flush: asynchronous throughout
 };
 
@@ -47,7 +55,8 @@ struct ScheduleShape {
   int ranks = 1, chunks = 1, microbatches = 1;
   int group = 0;  ///< microbatch_group_size_per_vp_stage; 0 = ranks
   P2pStyle style = P2pStyle::asynchronous;
-  bool wait_forward_send = false;  ///< deallocate_pipeline_outputs: wait for a forward send before the backward
+  bool wait_forward_send =
+      false;  ///< deallocate_pipeline_outputs: wait for a forward send before the backward
 };
 
 /// A schedule: one row of the table.
@@ -59,7 +68,8 @@ struct ScheduleRow {
 std::span<const ScheduleRow> schedule_rows();
 const ScheduleRow& schedule_row(ScheduleKind kind);
 
-/// (microbatch, chunk) of a virtual step, forward order: groups of `group` microbatches, chunk by chunk within a group.
+/// (microbatch, chunk) of a virtual step, forward order: groups of `group` microbatches, chunk by
+/// chunk within a group.
 struct VirtualStep {
   int microbatch = 0, chunk = 0;
   auto operator<=>(const VirtualStep&) const = default;

@@ -18,7 +18,8 @@ std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers) {
     if (first >= 0) per_rank.front() = first;
     if (last >= 0) per_rank.back() = last;
   } else {
-    const int extra = (parallel.account_for_embedding ? 1 : 0) + (parallel.account_for_loss ? 1 : 0);
+    const int extra =
+        (parallel.account_for_embedding ? 1 : 0) + (parallel.account_for_loss ? 1 : 0);
     for (int& n : per_rank) n = (layers + extra) / ranks;
   }
 

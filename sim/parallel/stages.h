@@ -1,6 +1,7 @@
 // Which decoder layers each model chunk of each pipeline rank holds.
-// Even split: chunk c on rank p starts at c*(L/VP) + p*(L/(P*VP)) (Megatron-Core transformer_layer.py);
-// account_for_embedding / account_for_loss count those as one layer; first/last stage layer counts as given.
+// Even split: chunk c on rank p starts at c*(L/VP) + p*(L/(P*VP)) (Megatron-Core
+// transformer_layer.py); account_for_embedding / account_for_loss count those as one layer;
+// first/last stage layer counts as given.
 #pragma once
 
 #include <vector>
@@ -15,7 +16,8 @@ struct StageChunk {
   bool embedding = false, head = false;
 };
 
-/// Indexed by virtual stage chunk * pp + rank. The split must be valid (checked when the scenario was read).
+/// Indexed by virtual stage chunk * pp + rank. The split must be valid (checked when the scenario
+/// was read).
 std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers);
 
 }  // namespace stepsim

@@ -1,5 +1,7 @@
 #include "sim/report/page.h"
 
+#include <algorithm>
+
 namespace stepsim {
 
 void Page::add(std::string line) {
@@ -37,6 +39,19 @@ void Page::list(std::string_view head, const std::vector<std::string>& items, si
     line += item;
   }
   add(line);
+}
+
+void Page::paragraph(std::string_view head, std::string_view text, size_t max_lines) {
+  std::string line(head);
+  for (size_t lines = 1; lines < max_lines && line.size() + text.size() > width_; ++lines) {
+    const size_t room = width_ - std::min(width_, line.size());
+    const size_t space = text.rfind(' ', room);
+    if (space == std::string_view::npos || space == 0) break;  // one long word: clipped below
+    add(line + std::string(text.substr(0, space)));
+    text.remove_prefix(space + 1);
+    line.assign(head.size(), ' ');
+  }
+  add(line + std::string(text));
 }
 
 }  // namespace stepsim

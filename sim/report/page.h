@@ -23,6 +23,8 @@ class Page {
   /// `head`, then the items separated by ", ", on at most `max_lines` lines; the rest is counted
   /// ("and 3 more").
   void list(std::string_view head, const std::vector<std::string>& items, size_t max_lines);
+  /// `head`, then `text` broken between words on at most `max_lines` lines; the last is clipped.
+  void paragraph(std::string_view head, std::string_view text, size_t max_lines);
   const std::string& text() const { return text_; }
 
  private:

@@ -143,7 +143,9 @@ void write_communication(Page& page, const Report& r, const Milliseconds& ms) {
 /// At most `max_rows` devices, evenly spread, both ends of the pipeline included.
 std::vector<size_t> devices_to_show(const std::vector<DeviceReport>& devices, size_t max_rows) {
   std::vector<size_t> shown;
-  const size_t n = devices.size(), rows = std::min(n, max_rows);
+  const size_t n = devices.size();
+  // One more fits where the line about those left out would stand.
+  const size_t rows = n <= max_rows + 1 ? n : max_rows;
   for (size_t i = 0; i < rows; ++i) shown.push_back(rows < 2 ? 0 : i * (n - 1) / (rows - 1));
   return shown;
 }
@@ -212,7 +214,7 @@ void write_groups(Page& page, const Scenario& s, const Report& r) {
 }
 
 void write_findings(Page& page, const Scenario& s) {
-  constexpr size_t max_findings = 5;
+  constexpr size_t max_findings = 3;
   if (!s.findings.empty()) page.blank();
   // Errors and silent changes before advice: they are what the user did not ask for.
   std::vector<const Finding*> order;
@@ -225,12 +227,10 @@ void write_findings(Page& page, const Scenario& s) {
                    [&](const Finding* a, const Finding* b) { return rank(a) < rank(b); });
   for (size_t i = 0; i < order.size() && i < max_findings; ++i) {
     const Finding& f = *order[i];
-    const std::string change =
-        f.requested.empty() && f.effective.empty()
-            ? ""
-            : fmt::format(" {} -> {}", f.requested.empty() ? "?" : f.requested,
-                          f.effective.empty() ? "?" : f.effective);
-    page.line("Finding        {}{}: {}", f.key.empty() ? f.id : f.key, change, f.reason);
+    std::string what = f.key.empty() ? f.id : f.key;
+    if (!f.requested.empty()) what += ' ' + f.requested;
+    if (!f.effective.empty() && f.effective != f.requested) what += " -> " + f.effective;
+    page.paragraph("Finding        ", what + ": " + f.reason, 2);
   }
   if (order.size() > max_findings)
     page.line("               and {} more; --json lists all", order.size() - max_findings);

@@ -134,8 +134,12 @@ TEST_CASE("shipped scenarios read") {
   }
 }
 
-TEST_CASE("256 GPUs on NVL72 racks sit in four equal segments of 64, 144 in two whole domains, 64 in one") {
-  const auto domain = [](int nodes) { return read_cluster("gb200-nvl72", nodes, "", find_data()).nvlink_domain; };
+TEST_CASE(
+    "256 GPUs on NVL72 racks sit in four equal segments of 64, 144 in two whole domains, 64 in "
+    "one") {
+  const auto domain = [](int nodes) {
+    return read_cluster("gb200-nvl72", nodes, "", find_data()).nvlink_domain;
+  };
   CHECK(domain(64) == 64);
   CHECK(domain(36) == 72);
   CHECK(domain(16) == 72);

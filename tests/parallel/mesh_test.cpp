@@ -11,7 +11,9 @@
 using namespace stepsim;
 
 namespace {
-Parallelism layout(int tp, int cp, int dp, int pp) { return {.tp = tp, .pp = pp, .cp = cp, .dp = dp}; }
+Parallelism layout(int tp, int cp, int dp, int pp) {
+  return {.tp = tp, .pp = pp, .cp = cp, .dp = dp};
+}
 }  // namespace
 
 TEST_CASE("rank order tp-cp-dp-pp: groups of TP2 CP2 DP2 PP2") {
@@ -29,7 +31,8 @@ TEST_CASE("coordinates and rank are inverse; every group holds its own rank") {
     const Mesh mesh(p);
     for (int r = 0; r < mesh.world(); ++r) {
       CHECK(mesh.rank(mesh.coordinates(r)) == r);
-      for (GroupKind k : {GroupKind::tp, GroupKind::cp, GroupKind::dp, GroupKind::dp_cp, GroupKind::pp}) {
+      for (GroupKind k :
+           {GroupKind::tp, GroupKind::cp, GroupKind::dp, GroupKind::dp_cp, GroupKind::pp}) {
         const std::vector<int> g = mesh.group(k, r);
         CHECK(static_cast<int>(g.size()) == mesh.group_size(k));
         CHECK(std::count(g.begin(), g.end(), r) == 1);
@@ -60,7 +63,8 @@ TEST_CASE("even split: chunk c of rank p starts at c*(L/VP) + p*(L/(P*VP))") {
 }
 
 TEST_CASE("embedding and loss counted as layers: 126 layers over P8 VP8 give the ends one layer") {
-  const Parallelism p{.tp = 8, .pp = 8, .vp = 8, .account_for_embedding = true, .account_for_loss = true};
+  const Parallelism p{
+      .tp = 8, .pp = 8, .vp = 8, .account_for_embedding = true, .account_for_loss = true};
   const std::vector<StageChunk> split = split_layers(p, 126);
   CHECK(split[0].layer_count == 1);
   CHECK(split[63].layer_count == 1);
@@ -78,7 +82,8 @@ TEST_CASE("uneven first and last stages: 6 + 8 + 8 + 4 layers") {
 }
 
 TEST_CASE("buckets: from the end, closed at bucket_size elements, padded to lcm(dp, 128)") {
-  // Registration order a(100) b(60) c(200); reverse: c, b, a. c + b reach 256 + 60 = 316 >= 300 and close.
+  // Registration order a(100) b(60) c(200); reverse: c, b, a. c + b reach 256 + 60 = 316 >= 300 and
+  // close.
   const std::vector<Parameter> parameters{{100, 0}, {60, 1}, {200, 2}};
   const std::vector<Bucket> buckets = form_buckets(parameters, 300, 2);
   REQUIRE(buckets.size() == 2);

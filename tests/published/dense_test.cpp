@@ -1,4 +1,5 @@
-// Every dense published row whose features exist here: predicted against measured, by model and GPU.
+// Every dense published row whose features exist here: predicted against measured, by model and
+// GPU.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -9,7 +10,8 @@
 using namespace stepsim;
 using namespace stepsim::test;
 
-TEST_CASE("dense published step times: newest rows within 8% on average and 16% at the 90th percentile") {
+TEST_CASE(
+    "dense published step times: newest rows within 8% on average and 16% at the 90th percentile") {
   const std::vector<PublishedRow> rows = simulate_rows("tests/published/dense.jsonl");
   REQUIRE(rows.size() >= 125);
   std::map<std::string, std::vector<PublishedRow>> groups;
@@ -25,8 +27,9 @@ TEST_CASE("dense published step times: newest rows within 8% on average and 16% 
                  r.scored ? ' ' : '-', r.measured_seconds, r.predicted_seconds, r.error() * 100);
   }
   const ErrorStatistics s = statistics(scored);
-  fmt::print("scored {} rows: mean {:.2f} %, 90th percentile {:.2f} %, largest {:.2f} %, bias {:+.2f} %\n",
-             scored.size(), s.mean_abs * 100, s.p90_abs * 100, s.max_abs * 100, s.bias * 100);
+  fmt::print(
+      "scored {} rows: mean {:.2f} %, 90th percentile {:.2f} %, largest {:.2f} %, bias {:+.2f} %\n",
+      scored.size(), s.mean_abs * 100, s.p90_abs * 100, s.max_abs * 100, s.bias * 100);
   CHECK(s.mean_abs <= 0.08);
   CHECK(s.p90_abs <= 0.16);
 }

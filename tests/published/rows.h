@@ -1,11 +1,10 @@
 // Published step times as rows: read, simulate, compare.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <variant>
 #include <vector>
@@ -36,12 +35,15 @@ inline std::vector<PublishedRow> simulate_rows(const std::string& file, bool sco
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     const auto json = nlohmann::json::parse(line);
-    PublishedRow row{.id = json.at("id"), .group = json.at("group"),
+    PublishedRow row{.id = json.at("id"),
+                     .group = json.at("group"),
                      .scored = json.at("newest").get<bool>() && json.at("suspect").is_null(),
                      .measured_seconds = json.at("measured").at("step_time_seconds"),
-                     .predicted_seconds = 0, .report = {}};
+                     .predicted_seconds = 0,
+                     .report = {}};
     if (scored_only && !row.scored) continue;
-    const Scenario scenario = read_scenario_text(json.at("scenario").dump(), row.id, {}, "", published_data());
+    const Scenario scenario =
+        read_scenario_text(json.at("scenario").dump(), row.id, {}, "", published_data());
     row.report = std::get<Simulation>(simulate(scenario)).report;
     row.predicted_seconds = row.report.step_seconds;
     rows.push_back(std::move(row));

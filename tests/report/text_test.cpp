@@ -99,5 +99,8 @@ TEST_CASE("a page clips, wraps and shows nothing that a terminal would act on") 
   page.line("{}", std::string(25, 'a'));
   page.line("esc\x1b[31m");
   page.list("Keys ", {"one", "two", "three", "four", "five", "six"}, 2);
-  CHECK(page.text() == "aaaaaaaaaaaaaaaaa...\nesc?[31m\nKeys one, two,\n     and 4 more\n");
+  page.paragraph("Why ", "it would not fit on a single line", 2);
+  CHECK(page.text() ==
+        "aaaaaaaaaaaaaaaaa...\nesc?[31m\nKeys one, two,\n     and 4 more\n"
+        "Why it would not fit\n    on a single line\n");
 }

@@ -1,0 +1,36 @@
+// How the work is split over ranks: mesh sizes, batch, pipeline schedule, data-parallel sharding.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace stepsim {
+
+/// Sizes and splits of the dense mesh. Rank order tp-cp-dp-pp, fastest first.
+struct Parallelism {
+  int tp = 1, pp = 1, cp = 1, dp = 1;  ///< dp excludes cp
+  std::optional<int> vp{};  ///< model chunks per pipeline rank; set to 1 differs from unset
+  bool sequence_parallel = false;
+  int microbatch_group = 0;  ///< microbatch_group_size_per_vp_stage; 0 = pp
+  bool account_for_embedding = false, account_for_loss = false;
+  std::optional<int> first_stage_layers{}, last_stage_layers{};
+  int world() const { return tp * pp * cp * dp; }
+  int chunks() const { return vp.value_or(1); }
+};
+
+/// Data-parallel gradient reduction and optimizer sharding.
+struct DataParallel {
+  bool distributed_optimizer = false;
+  std::optional<int64_t> bucket_size;  ///< elements, not bytes; unset = one bucket
+  bool average_in_collective = false;
+};
+
+/// Samples of one step and how they are cut.
+struct Batch {
+  int64_t global = 1, micro = 1, sequence = 0;
+  int64_t microbatches = 1;  ///< global / (micro * dp)
+};
+
+enum class ScheduleKind { gpipe, one_f_one_b, interleaved };
+
+}  // namespace stepsim
