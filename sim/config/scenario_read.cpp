@@ -174,8 +174,8 @@ void read_switches(const ScenarioSections& sections, Scenario& scenario) {
   } else {
     scenario.device_max_connections = sections.env_vars.integer(queues, 0, {1, 32});
   }
-  if (scenario.device_max_connections > 0)
-    scenario.effective["env_vars." + queues] = json_text(int64_t{scenario.device_max_connections});
+  // Checked and kept for the report, but launch queues do not bind here: streams start when they are ready.
+  if (scenario.device_max_connections > 0) scenario.not_modelled.push_back("env_vars." + queues);
 }
 
 /// What Bridge knows and this program does not, once each, in the order of the sections.

@@ -7,7 +7,8 @@ using namespace stepsim;
 
 namespace {
 
-/// 10 SMs, tiles of 100 x 100, 100 TFLOP/s of which 0.8 can be reached, half of that at K = 1000; 1 TB/s of which 0.5.
+/// 10 SMs, tiles of 100 x 100, 100 TFLOP/s of which 0.8 can be reached, half of that at K = 1000; 1
+/// TB/s of which 0.5.
 Device toy() {
   Device d;
   d.sms = 10;
@@ -37,7 +38,8 @@ doctest::Approx near(double x) { return doctest::Approx(x).epsilon(1e-12); }
 }  // namespace
 
 TEST_CASE("a GEMM of whole waves runs at peak x ceiling x K/(K + half_k)") {
-  // 1000 x 1000 outputs are 100 tiles: 10 waves of 10 SMs. 2e9 FLOPs at K = 1000 over 100e12 * 0.8 * 0.5.
+  // 1000 x 1000 outputs are 100 tiles: 10 waves of 10 SMs. 2e9 FLOPs at K = 1000 over 100e12 * 0.8
+  // * 0.5.
   CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16).value == near(2e9 / 40e12 + 2e-6));
   // Four times the depth: K/(K + half_k) = 0.8.
   CHECK(model().gemm({1000, 1000, 4000}, Dtype::bf16).value == near(8e9 / 64e12 + 2e-6));
@@ -54,12 +56,13 @@ TEST_CASE("clocks scale arithmetic and not the gap between kernels") {
 // NVIDIA, Matrix Multiplication Background: tiles come in whole waves of one tile an SM.
 TEST_CASE("tiles beyond whole waves cost a whole wave") {
   CHECK(wave_efficiency({1000, 1000, 1}, 100, 100, 10) == near(1));
-  // 11 tiles take two waves of 10: 0.55 full. Halves of a tile are 22 in 3 waves of 10: 22/30 at rate 0.93.
-  // Quarters, 44 in 5 waves: 44/50 at rate 0.8 = 0.704, the best.
+  // 11 tiles take two waves of 10: 0.55 full. Halves of a tile are 22 in 3 waves of 10: 22/30 at
+  // rate 0.93. Quarters, 44 in 5 waves: 44/50 at rate 0.8 = 0.704, the best.
   CHECK(wave_efficiency({1100, 100, 1}, 100, 100, 10) == near(0.88 * 0.8));
   // One tile: as it is 0.1, halved 0.2 * 0.93, quartered 0.4 * 0.8.
   CHECK(wave_efficiency({100, 100, 1}, 100, 100, 10) == near(0.32));
-  // One row more than whole tiles: 101 rows in quarters of 50 are 3 x 2 tiles in one wave of 60%, 101/150 of it useful.
+  // One row more than whole tiles: 101 rows in quarters of 50 are 3 x 2 tiles in one wave of 60%,
+  // 101/150 of it useful.
   CHECK(wave_efficiency({101, 100, 1}, 100, 100, 10) == near(101 * 100.0 / (10 * 50 * 50) * 0.8));
   // A batch fills the wave: 10 single tiles.
   CHECK(wave_efficiency({100, 100, 1, 10}, 100, 100, 10) == near(1));
@@ -78,14 +81,18 @@ TEST_CASE("law: wave efficiency is in (0, 1] and a wave's multiple fills it") {
 TEST_CASE("a GEMM on fewer SMs takes the waves of those") {
   // 5 SMs: 20 whole waves, half the rate. More than there are: all.
   CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 5).value == near(2e9 / 20e12 + 2e-6));
-  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 99) == model().gemm({1000, 1000, 1000}, Dtype::bf16));
-  // 8 of 10 SMs: 100 tiles in 13 waves of 8, 100/104 full at 0.8 of the rate; halves, 200 in 25 waves, are whole but
-  // run at 0.93.
-  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 8).value == near(2e9 / (40e12 * 0.8 * 100 / 104) + 2e-6));
+  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 99) ==
+        model().gemm({1000, 1000, 1000}, Dtype::bf16));
+  // 8 of 10 SMs: 100 tiles in 13 waves of 8, 100/104 full at 0.8 of the rate; halves, 200 in 25
+  // waves, are whole but run at 0.93.
+  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 8).value ==
+        near(2e9 / (40e12 * 0.8 * 100 / 104) + 2e-6));
 }
 
 // Dao, FlashAttention-2: backward makes five matrix products where forward makes two.
-TEST_CASE("attention counts causal FLOPs, ramps with the sequence and pays five products for two backward") {
+TEST_CASE(
+    "attention counts causal FLOPs, ramps with the sequence and pays five products for two "
+    "backward") {
   const Attention a{.batch = 2, .heads = 4, .head_dim = 128, .queries = 500, .keys = 500};
   // 4 * b * h * s * s * d / 2 = 5.12e8; at s = half_sequence half the rate.
   CHECK(a.forward_flops().value == near(5.12e8));
@@ -108,10 +115,13 @@ TEST_CASE("attention that materialises its scores computes the masked ones too a
   const double products = 2 * model().gemm({1000, 1000, 1000, 10}, Dtype::bf16).value;
   const double elements = 10 * 1e6;
   CHECK(model(old).attention_forward(a).value == near(products + elements * 11 / 500e9 + 2e-6));
-  CHECK(model(old).attention_backward(a).value == near(2 * products + elements * 17 / 500e9 + 2e-6));
+  CHECK(model(old).attention_backward(a).value ==
+        near(2 * products + elements * 17 / 500e9 + 2e-6));
 }
 
-TEST_CASE("a streaming kernel moves its bytes at the sustained bandwidth after one gap; traffic has no gap") {
+TEST_CASE(
+    "a streaming kernel moves its bytes at the sustained bandwidth after one gap; traffic has no "
+    "gap") {
   CHECK(model().streaming({1e9}).value == near(2e-3 + 2e-6));
   CHECK(model().traffic({1e9}).value == near(2e-3));
   const StackProfile stack = sustained(1, 1, 0.8);

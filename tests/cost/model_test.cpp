@@ -25,7 +25,9 @@ double per_token(const Scenario& s) {
   return model_flops(s).value / static_cast<double>(s.batch.global * s.batch.sequence);
 }
 
-int64_t sum(const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{0}); }
+int64_t sum(const std::vector<int64_t>& v) {
+  return std::accumulate(v.begin(), v.end(), int64_t{0});
+}
 
 int64_t parts(const Model& m) {
   const bool output_weight = !m.tied_embeddings;
@@ -35,8 +37,8 @@ int64_t parts(const Model& m) {
 
 }  // namespace
 
-// Megatron-Bridge's published TFLOP/s over tokens/s per GPU (docs/performance-summary.md): 51.5, 449.3 and 2524
-// GFLOPs a token at sequence 8192.
+// Megatron-Bridge's published TFLOP/s over tokens/s per GPU (docs/performance-summary.md): 51.5,
+// 449.3 and 2524 GFLOPs a token at sequence 8192.
 TEST_CASE("model FLOPs a token are Megatron-Bridge's") {
   CHECK(std::abs(per_token(training("llama3-8b", 8192)) / 51.5e9 - 1) < 2e-3);
   CHECK(std::abs(per_token(training("llama3-70b", 8192)) / 449.3e9 - 1) < 2e-3);
@@ -45,10 +47,18 @@ TEST_CASE("model FLOPs a token are Megatron-Bridge's") {
 
 TEST_CASE("model FLOPs by hand: six a weight and token, causal attention, the padded vocabulary") {
   Scenario s;
-  s.model = {.name = "hand", .layers = 3, .hidden = 10, .ffn_hidden = 40, .heads = 2, .query_groups = 1,
-             .head_dim = 5, .vocab = 100, .gated_mlp = true};
+  s.model = {.name = "hand",
+             .layers = 3,
+             .hidden = 10,
+             .ffn_hidden = 40,
+             .heads = 2,
+             .query_groups = 1,
+             .head_dim = 5,
+             .vocab = 100,
+             .gated_mlp = true};
   s.batch = {.global = 7, .micro = 1, .sequence = 11, .microbatches = 7};
-  // A layer: qkv 10*(10 + 2*5), proj 10*10, mlp 3*10*40 weights; attention 2 products of s*s*10 halved.
+  // A layer: qkv 10*(10 + 2*5), proj 10*10, mlp 3*10*40 weights; attention 2 products of s*s*10
+  // halved.
   const double layer = 2 * (200 + 100 + 1200) + 2 * 10 * 11, head = 2 * 10 * 128;
   CHECK(model_flops(s).value == doctest::Approx(3 * 77 * (3 * layer + head)).epsilon(1e-14));
   CHECK(hardware_flops(s) == model_flops(s));
@@ -69,8 +79,14 @@ TEST_CASE("law: a model's parameters are the sum over its embedding, layers and 
     const Model m = read_model(row.name, find_data());
     CHECK(parts(m) == parameter_count(m, 1));
   }
-  Model m{.name = "biases", .layers = 2, .hidden = 64, .ffn_hidden = 256, .heads = 4, .query_groups = 2,
-          .head_dim = 16, .vocab = 1000};
+  Model m{.name = "biases",
+          .layers = 2,
+          .hidden = 64,
+          .ffn_hidden = 256,
+          .heads = 4,
+          .query_groups = 2,
+          .head_dim = 16,
+          .vocab = 1000};
   for (int bits = 0; bits < 32; ++bits) {
     m.linear_bias = (bits & 1) != 0;
     m.qkv_bias = (bits & 2) != 0;
@@ -102,7 +118,8 @@ TEST_CASE("parameter counts equal the published ones") {
   CHECK(parameter_count(read_model("llama3-70b", find_data()), 1) == 70'553'706'496);
 }
 
-TEST_CASE("law: TP splits every matrix and replicates norms and the biases of row-parallel layers") {
+TEST_CASE(
+    "law: TP splits every matrix and replicates norms and the biases of row-parallel layers") {
   for (const char* name : {"llama3-8b", "gpt3-5b", "llama3-70b"}) {
     const Model m = read_model(name, find_data());
     const int64_t norms = 2 * m.hidden * (m.normalization == Normalization::layer_norm ? 2 : 1);
@@ -121,7 +138,9 @@ TEST_CASE("shapes of one rank: tokens over CP, sequence-parallel tokens and feat
   const LayerSizes z = layer_sizes(s);
   CHECK(z.tokens == 4096);
   CHECK(z.local_tokens == 1024);
-  const auto is = [](const Gemm& g, double m, double n, double k) { return g.m == m && g.n == n && g.k == k; };
+  const auto is = [](const Gemm& g, double m, double n, double k) {
+    return g.m == m && g.n == n && g.k == k;
+  };
   CHECK(is(z.qkv(), 4096, (32 + 2 * 8) * 128 / 4.0, 4096));
   CHECK(is(z.proj(), 4096, 4096, 1024));
   CHECK(is(z.fc1(), 4096, 2 * 14336 / 4.0, 4096));
@@ -136,20 +155,28 @@ TEST_CASE("shapes of one rank: tokens over CP, sequence-parallel tokens and feat
   CHECK(is(wgrad(z.fc2()), 4096, 3584, 4096));
 }
 
-// Korthikanti et al. 2022, table 2, without attention scores and dropout: sbh (10 + 24) of 16-bit words for a plain
-// MLP, where ours keeps 2 residual inputs, 2 norm outputs, q k v, output, fc1 and its activation: 4+4+6+2+16 = 32 sbh
-// and 4 bytes of log-sum-exp a head.
+// Korthikanti et al. 2022, table 2, without attention scores and dropout: sbh (10 + 24) of 16-bit
+// words for a plain MLP, where ours keeps 2 residual inputs, 2 norm outputs, q k v, output, fc1 and
+// its activation: 4+4+6+2+16 = 32 sbh and 4 bytes of log-sum-exp a head.
 TEST_CASE("activations kept by a layer, by hand") {
   Scenario s;
-  s.model = {.name = "hand", .layers = 1, .hidden = 1024, .ffn_hidden = 4096, .heads = 16, .query_groups = 16,
-             .head_dim = 64, .vocab = 1000, .gated_mlp = false};
+  s.model = {.name = "hand",
+             .layers = 1,
+             .hidden = 1024,
+             .ffn_hidden = 4096,
+             .heads = 16,
+             .query_groups = 16,
+             .head_dim = 64,
+             .vocab = 1000,
+             .gated_mlp = false};
   s.batch = {.global = 1, .micro = 2, .sequence = 512, .microbatches = 1};
   const double sbh = 512.0 * 2 * 1024;
   CHECK(layer_activation_bytes(s, false) == sbh * (4 + 4 + 6 + 2 + 16) + 512 * 2 * 16 * 4.0);
   // GEMM inputs (norm outputs, attention output, activation output) kept in one byte.
   CHECK(layer_activation_bytes(s, true) == sbh * (4 + 2 + 6 + 1 + 12) + 512 * 2 * 16 * 4.0);
   s.cluster.stack.fused_attention = false;
-  CHECK(layer_activation_bytes(s, false) == sbh * 32 + 512 * 2 * 16 * 4.0 + 512.0 * 2 * 512 * 16 * 5);
+  CHECK(layer_activation_bytes(s, false) ==
+        sbh * 32 + 512 * 2 * 16 * 4.0 + 512.0 * 2 * 512 * 16 * 5);
   s.recompute = Recompute::core_attention;
   CHECK(layer_activation_bytes(s, false) == sbh * 32 + 512 * 2 * 16 * 4.0);
 }

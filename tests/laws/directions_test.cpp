@@ -19,7 +19,8 @@ TEST_CASE("law: more microbatches at the same DP lower the bubble fraction") {
         CAPTURE(vp);
         CAPTURE(m);
         const Layout l{.tp = 2, .dp = 2, .pp = 4, .vp = vp, .microbatches = m, .sp = true};
-        const double bubble = step_of(read(scenario_json(model, "dgx-h100", l)), apart).report.bubble_fraction;
+        const double bubble =
+            step_of(read(scenario_json(model, "dgx-h100", l)), apart).report.bubble_fraction;
         CHECK(bubble > 0);
         CHECK(bubble < before);
         before = bubble;
@@ -32,22 +33,30 @@ TEST_CASE("law: more chunks a rank over the same layers lower the bubble fractio
   for (int vp : {0, 2, 4, 8}) {
     CAPTURE(vp);
     // 32 layers on 4 ranks, whatever the chunks.
-    const Layout l{.tp = 2, .pp = 4, .vp = vp, .microbatches = 8, .layers = vp > 0 ? 8 / vp : 8, .sp = true,
+    const Layout l{.tp = 2,
+                   .pp = 4,
+                   .vp = vp,
+                   .microbatches = 8,
+                   .layers = vp > 0 ? 8 / vp : 8,
+                   .sp = true,
                    .sequence = 8192};
-    const double bubble = step_of(read(scenario_json("llama3-8b", "dgx-h100", l)), apart).report.bubble_fraction;
+    const double bubble =
+        step_of(read(scenario_json("llama3-8b", "dgx-h100", l)), apart).report.bubble_fraction;
     CHECK(bubble < before);
     before = bubble;
   }
 }
 
-// Averaging in the collective: otherwise each reduction is preceded by a scaling kernel, which overlap moves from the
-// end of the step into the pipeline, where other stages may wait for it. Batched messages synchronise the device,
-// reductions included, so plain pipelines are left out too.
+// Averaging in the collective: otherwise each reduction is preceded by a scaling kernel, which
+// overlap moves from the end of the step into the pipeline, where other stages may wait for it.
+// Batched messages synchronise the device, reductions included, so plain pipelines are left out
+// too.
 TEST_CASE("law: with sharing off, overlapped gradient reduction is never slower") {
   int compared = 0, faster = 0;
   for (const char* model : {"llama3-8b", "gpt3-5b", "nemotron4-15b", "llama3.2-1b"})
     for (const char* system : {"dgx-h100", "dgx-a100", "gb200-nvl72", "p5-h100"})
-      for (const Layout& l : {Layout{.dp = 16, .layers = 4}, Layout{.tp = 2, .cp = 2, .dp = 4, .layers = 2, .sp = true},
+      for (const Layout& l : {Layout{.dp = 16, .layers = 4},
+                              Layout{.tp = 2, .cp = 2, .dp = 4, .layers = 2, .sp = true},
                               Layout{.dp = 8, .pp = 2, .vp = 2, .layers = 2},
                               Layout{.dp = 4, .pp = 4, .vp = 2, .microbatches = 8, .layers = 2}})
         for (bool buckets : {false, true}) {
@@ -57,7 +66,8 @@ TEST_CASE("law: with sharing off, overlapped gradient reduction is never slower"
           CAPTURE(system);
           CAPTURE(on);
           CAPTURE(buckets);
-          nlohmann::json a = scenario_json(model, system, off), b = scenario_json(model, system, on);
+          nlohmann::json a = scenario_json(model, system, off),
+                         b = scenario_json(model, system, on);
           for (nlohmann::json* j : {&a, &b}) {
             (*j)["ddp"]["average_in_collective"] = true;
             // Many buckets pay their latency many times: compared only where there is one a chunk.
@@ -73,13 +83,15 @@ TEST_CASE("law: with sharing off, overlapped gradient reduction is never slower"
   CHECK(faster >= 64);
 }
 
-// On later pipeline ranks the first forward launches its gather, when its input has come; without overlap they gather
-// while they wait for it. So the law is of one stage, and of interleaved stages that align their gathers.
+// On later pipeline ranks the first forward launches its gather, when its input has come; without
+// overlap they gather while they wait for it. So the law is of one stage, and of interleaved stages
+// that align their gathers.
 TEST_CASE("law: with sharing off, parameters gathered under the forward are never slower") {
   for (const char* model : {"llama3-8b", "gpt3-5b"})
     for (const char* system : {"dgx-h100", "gb200-nvl72"})
-      for (const Layout& l : {Layout{.dp = 16, .layers = 4}, Layout{.tp = 2, .cp = 2, .dp = 2, .layers = 2},
-                              Layout{.dp = 8, .pp = 2, .vp = 2, .layers = 2}}) {
+      for (const Layout& l :
+           {Layout{.dp = 16, .layers = 4}, Layout{.tp = 2, .cp = 2, .dp = 2, .layers = 2},
+            Layout{.dp = 8, .pp = 2, .vp = 2, .layers = 2}}) {
         Layout off = l, on = l;
         off.grad_overlap = on.grad_overlap = on.gather_overlap = true;
         CAPTURE(model);

@@ -19,7 +19,8 @@ void check_folding(const nlohmann::json& json, bool sharing) {
   for (size_t c = 0; c < cause_count; ++c)
     CHECK(std::abs(folded.report.ledger.seconds[c] - whole.report.ledger.seconds[c]) <=
           1e-9 * whole.report.step_seconds);
-  CHECK(folded.report.communication.overall.has_value() == whole.report.communication.overall.has_value());
+  CHECK(folded.report.communication.overall.has_value() ==
+        whole.report.communication.overall.has_value());
   if (folded.report.communication.overall)
     CHECK(relative(folded.report.communication.overall->total_seconds,
                    whole.report.communication.overall->total_seconds) <= 1e-9);
@@ -60,12 +61,21 @@ TEST_CASE("law: folded equals unfolded where every group of a kind sits alike") 
     }
 }
 
-TEST_CASE("law: folded equals unfolded without the distributed optimizer, with tied embeddings and on other systems") {
+TEST_CASE(
+    "law: folded equals unfolded without the distributed optimizer, with tied embeddings and on "
+    "other systems") {
   for (const char* system : {"gb200-nvl72", "dgx-a100", "p5-h100"})
     for (const char* model : {"gpt3-5b", "llama3.2-1b"})
-      for (const Layout& l : {Layout{.tp = 2, .dp = 4, .pp = 2, .sp = true, .sharded = false, .grad_overlap = true},
-                              Layout{.tp = 4, .dp = 2, .pp = 2, .vp = 2, .microbatches = 4, .sp = true,
-                                     .tp_overlap = true, .recompute = "uniform"}})
+      for (const Layout& l :
+           {Layout{.tp = 2, .dp = 4, .pp = 2, .sp = true, .sharded = false, .grad_overlap = true},
+            Layout{.tp = 4,
+            .dp = 2,
+            .pp = 2,
+            .vp = 2,
+            .microbatches = 4,
+            .sp = true,
+            .tp_overlap = true,
+            .recompute = "uniform"}})
         for (bool sharing : {true, false}) {
           CAPTURE(system);
           CAPTURE(model);
@@ -75,7 +85,8 @@ TEST_CASE("law: folded equals unfolded without the distributed optimizer, with t
         }
 }
 
-// Sizes that divide no domain: groups straddle unevenly, ranks differ, and only those that do are kept apart.
+// Sizes that divide no domain: groups straddle unevenly, ranks differ, and only those that do are
+// kept apart.
 TEST_CASE("law: folded equals unfolded over a grid of sizes, most of which domains cut unevenly") {
   int visited = 0, compared = 0, uneven = 0;
   for (const char* system : {"dgx-h100", "p5-h100", "jean-zay-a100", "gb200-nvl72"})
@@ -84,9 +95,17 @@ TEST_CASE("law: folded equals unfolded over a grid of sizes, most of which domai
         for (int dp : {1, 2, 3, 4, 6})
           for (int pp : {1, 2, 3, 4})
             for (int vp : {0, 2}) {
-              const Layout l{.tp = tp, .cp = cp, .dp = dp, .pp = pp, .vp = vp,
-                             .microbatches = vp > 0 ? pp : pp + 1, .sp = tp > 1, .tp_overlap = tp > 1,
-                             .grad_overlap = dp > 2, .gather_overlap = dp > 2, .sequence = 4608};
+              const Layout l{.tp = tp,
+                             .cp = cp,
+                             .dp = dp,
+                             .pp = pp,
+                             .vp = vp,
+                             .microbatches = vp > 0 ? pp : pp + 1,
+                             .sp = tp > 1,
+                             .tp_overlap = tp > 1,
+                             .grad_overlap = dp > 2,
+                             .gather_overlap = dp > 2,
+                             .sequence = 4608};
               if (l.world() < 8 || l.world() > 32 || (pp == 1 && vp > 0)) continue;
               if (visited++ % pick(3, 25) != 0) continue;
               CAPTURE(system);
@@ -116,8 +135,15 @@ TEST_CASE("law: folded equals unfolded on nodes of 3, 5, 6 and 12 GPUs") {
                         Case{6, {.tp = 2, .cp = 2, .dp = 3, .pp = 2, .microbatches = 3}},
                         Case{5, {.dp = 6, .pp = 2, .microbatches = 2, .grad_overlap = true}},
                         Case{12, {.tp = 4, .dp = 5, .sp = true}},
-                        Case{6, {.tp = 2, .dp = 2, .pp = 4, .vp = 2, .microbatches = 4, .sp = true,
-                                 .grad_overlap = true, .gather_overlap = true}}})
+                        Case{6,
+                             {.tp = 2,
+                             .dp = 2,
+                             .pp = 4,
+                             .vp = 2,
+                             .microbatches = 4,
+                             .sp = true,
+                             .grad_overlap = true,
+                             .gather_overlap = true}}})
     for (bool sharing : {true, false}) {
       CAPTURE(c.node);
       CAPTURE(c.layout);

@@ -1,4 +1,5 @@
-// Laws of determinism and of switches: same input, same bytes; a switch that a gate turns off changes no bit.
+// Laws of determinism and of switches: same input, same bytes; a switch that a gate turns off
+// changes no bit.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -13,8 +14,16 @@ using nlohmann::json;
 namespace {
 
 Layout big() {
-  return {.tp = 2, .cp = 2, .dp = 2, .pp = 2, .vp = 2, .microbatches = 4, .sp = true,
-          .tp_overlap = true, .grad_overlap = true, .gather_overlap = true};
+  return {.tp = 2,
+          .cp = 2,
+          .dp = 2,
+          .pp = 2,
+          .vp = 2,
+          .microbatches = 4,
+          .sp = true,
+          .tp_overlap = true,
+          .grad_overlap = true,
+          .gather_overlap = true};
 }
 
 /// The step with `key` of `section` set, against the step without it.
@@ -31,8 +40,9 @@ TEST_CASE("law: same input, same bytes out") {
     for (bool unfold : {false, true}) {
       const Scenario s = read(scenario_json("llama3-8b", system, big()));
       const SimulateOptions options{.unfold = unfold};
-      CHECK(report_json(s, step_of(s, options).report) ==
-            report_json(read(scenario_json("llama3-8b", system, big())), step_of(s, options).report));
+      CHECK(
+          report_json(s, step_of(s, options).report) ==
+          report_json(read(scenario_json("llama3-8b", system, big())), step_of(s, options).report));
     }
   const Scenario given = read_scenario("scenarios/interleaved-4x8.json", {}, "", data());
   CHECK(report_json(given, step_of(given).report) == report_json(given, step_of(given).report));
@@ -54,7 +64,8 @@ TEST_CASE("law: tp_comm_overlap that its gates switch off changes no bit") {
   // Tightness: with TP and sequence parallelism the switch matters.
   Layout on = big();
   on.tp_overlap = false;
-  CHECK_FALSE(same_step(scenario_json("llama3-8b", "dgx-h100", on), "comm_overlap", "tp_comm_overlap", true));
+  CHECK_FALSE(same_step(scenario_json("llama3-8b", "dgx-h100", on), "comm_overlap",
+                        "tp_comm_overlap", true));
 }
 
 TEST_CASE("law: data-parallel overlap without data-parallel ranks changes no bit") {
@@ -72,10 +83,16 @@ TEST_CASE("law: data-parallel overlap without data-parallel ranks changes no bit
                         "overlap_grad_reduce", true));
 }
 
-// Megatron-Core ddp.py: buckets only with overlap_grad_reduce; Megatron-Core training.py turns them off when
-// parameters are gathered in the optimizer step. Values count elements.
+// Megatron-Core ddp.py: buckets only with overlap_grad_reduce; Megatron-Core training.py turns them
+// off when parameters are gathered in the optimizer step. Values count elements.
 TEST_CASE("law: bucket_size matters only where gradients are reduced in buckets") {
-  Layout l{.dp = 4, .pp = 2, .vp = 2, .microbatches = 4, .layers = 2, .grad_overlap = true, .gather_overlap = true};
+  Layout l{.dp = 4,
+           .pp = 2,
+           .vp = 2,
+           .microbatches = 4,
+           .layers = 2,
+           .grad_overlap = true,
+           .gather_overlap = true};
   const json on = scenario_json("llama3-8b", "dgx-h100", l);
   CHECK_FALSE(same_step(on, "comm_overlap", "bucket_size", 50'000'000));
 
@@ -85,10 +102,13 @@ TEST_CASE("law: bucket_size matters only where gradients are reduced in buckets"
 
   Layout off = l;
   off.grad_overlap = off.gather_overlap = false;
-  CHECK(same_step(scenario_json("llama3-8b", "dgx-h100", off), "comm_overlap", "bucket_size", 50'000'000));
+  CHECK(same_step(scenario_json("llama3-8b", "dgx-h100", off), "comm_overlap", "bucket_size",
+                  50'000'000));
 }
 
-TEST_CASE("law: p2p switches without a pipeline, fp8 keys without fp8 and a default written out change no bit") {
+TEST_CASE(
+    "law: p2p switches without a pipeline, fp8 keys without fp8 and a default written out change "
+    "no bit") {
   const json flat = scenario_json("llama3-8b", "dgx-h100", {.tp = 2, .dp = 2, .sp = true});
   CHECK(same_step(flat, "comm_overlap", "overlap_p2p_comm", true));
   CHECK(same_step(flat, "comm_overlap", "batch_p2p_comm", false));

@@ -15,7 +15,8 @@ namespace {
 
 constexpr SimulateOptions apart{.unfold = false, .sharing = false};
 
-/// Every value of every knob occurs with most values of the others; models and systems rotate through the list.
+/// Every value of every knob occurs with most values of the others; models and systems rotate
+/// through the list.
 std::vector<Layout> layouts() {
   return {
       {.dp = 2},
@@ -28,17 +29,47 @@ std::vector<Layout> layouts() {
       {.cp = 4, .dp = 2, .sharded = false, .grad_overlap = true},
       {.tp = 2, .dp = 2, .pp = 2, .vp = 2, .microbatches = 4, .sharded = false},
       {.tp = 4, .dp = 1, .pp = 4, .microbatches = 4, .sp = true, .recompute = "block"},
-      {.tp = 8, .dp = 2, .sp = true, .tp_overlap = true, .grad_overlap = true, .gather_overlap = true},
+      {.tp = 8,
+       .dp = 2,
+       .sp = true,
+       .tp_overlap = true,
+       .grad_overlap = true,
+       .gather_overlap = true},
       {.dp = 8, .pp = 2, .vp = 3, .microbatches = 2, .grad_overlap = true, .gather_overlap = true},
       {.tp = 2, .cp = 2, .dp = 1, .pp = 2, .microbatches = 2, .sp = true},
       {.dp = 2, .micro = 2, .layers = 2, .precision = "bf16_with_fp8_delayed_scaling_mixed"},
-      {.tp = 4, .cp = 2, .sp = true, .tp_overlap = true, .precision = "bf16_with_fp8_current_scaling_mixed"},
-      {.tp = 2, .dp = 2, .pp = 2, .vp = 2, .microbatches = 2, .sp = true, .grad_overlap = true,
-       .gather_overlap = true, .precision = "bf16_with_fp8_current_scaling_mixed"},
+      {.tp = 4,
+       .cp = 2,
+       .sp = true,
+       .tp_overlap = true,
+       .precision = "bf16_with_fp8_current_scaling_mixed"},
+      {.tp = 2,
+       .dp = 2,
+       .pp = 2,
+       .vp = 2,
+       .microbatches = 2,
+       .sp = true,
+       .grad_overlap = true,
+       .gather_overlap = true,
+       .precision = "bf16_with_fp8_current_scaling_mixed"},
       {.dp = 16, .precision = "fp16_mixed"},
-      {.tp = 2, .cp = 4, .dp = 4, .sp = true, .tp_overlap = true, .grad_overlap = true, .gather_overlap = true},
-      {.tp = 4, .dp = 4, .pp = 4, .vp = 2, .microbatches = 4, .sp = true, .tp_overlap = true,
-       .grad_overlap = true, .gather_overlap = true, .recompute = "selective"},
+      {.tp = 2,
+       .cp = 4,
+       .dp = 4,
+       .sp = true,
+       .tp_overlap = true,
+       .grad_overlap = true,
+       .gather_overlap = true},
+      {.tp = 4,
+       .dp = 4,
+       .pp = 4,
+       .vp = 2,
+       .microbatches = 4,
+       .sp = true,
+       .tp_overlap = true,
+       .grad_overlap = true,
+       .gather_overlap = true,
+       .recompute = "selective"},
       {.tp = 1, .cp = 2, .dp = 8, .pp = 2, .microbatches = 3, .layers = 2, .recompute = "uniform"},
   };
 }
@@ -106,7 +137,8 @@ void check_step(const Simulation& s) {
     for (double seconds : device.ledger.seconds) CHECK(seconds >= -1e-9 * step);
     // Compute and optimizer are what the device's compute stream did.
     const double compute = busy[index(stream_id(static_cast<uint32_t>(d), Stream::compute))];
-    CHECK(std::abs(device.ledger[Cause::compute] + device.ledger[Cause::optimizer] - compute) < 1e-9 * step);
+    CHECK(std::abs(device.ledger[Cause::compute] + device.ledger[Cause::optimizer] - compute) <
+          1e-9 * step);
     ranks += device.represents;
     bubble += static_cast<double>(device.represents) * device.ledger[Cause::bubble];
   }
@@ -131,20 +163,24 @@ struct Faster {
   void (*apply)(Cluster&);
 };
 constexpr Faster faster[] = {
-    {"NICs", [](Cluster& c) {
+    {"NICs",
+     [](Cluster& c) {
        c.nic_bandwidth *= 2;
        for (TopologyLink& l : c.links) l.bandwidth *= 2;
      }},
     {"NVLink", [](Cluster& c) { c.device.nvlink_bandwidth *= 2; }},
-    {"GEMMs", [](Cluster& c) {
+    {"GEMMs",
+     [](Cluster& c) {
        for (GemmCurve& g : c.device.gemm) g.peak *= 2;
      }},
-    {"attention", [](Cluster& c) {
+    {"attention",
+     [](Cluster& c) {
        c.device.attention.forward *= 2;
        c.device.attention.backward *= 2;
      }},
     {"memory", [](Cluster& c) { c.device.memory_bandwidth *= 2; }},
-    {"network latency", [](Cluster& c) {
+    {"network latency",
+     [](Cluster& c) {
        c.nic_latency *= 0.5;
        for (Tier& t : c.tiers) t.latency *= 0.5;
      }},
@@ -163,7 +199,8 @@ void check_layout(const nlohmann::json& json, Tally& tally) {
     check_step(shared);
     const std::vector<double> least = longest_path(shared.lowered.graph);
     for (uint32_t t = 0; t < shared.lowered.graph.task_count(); ++t)
-      if (shared.timeline.start_seconds[t] < least[t] * (1 - 1e-9)) FAIL_CHECK("a task starts before its longest path");
+      if (shared.timeline.start_seconds[t] < least[t] * (1 - 1e-9))
+        FAIL_CHECK("a task starts before its longest path");
   } catch (const Error&) {
     ++tally.refused;  // does not divide, or the GPU lacks the type
     return;
@@ -213,7 +250,8 @@ TEST_CASE("laws of a step hold for every model x system x a spread of layouts") 
       total.ran += pair.ran, total.refused += pair.refused, total.slower += pair.slower;
       total.improved += pair.improved;
     }
-  MESSAGE(total.ran << " steps, " << total.refused << " layouts refused, " << total.improved << " faster variants");
+  MESSAGE(total.ran << " steps, " << total.refused << " layouts refused, " << total.improved
+                    << " faster variants");
   CHECK(total.ran > total.refused);
   CHECK(total.improved > 2 * total.ran);
   CHECK(*std::min_element(ran_by_layout.begin(), ran_by_layout.end()) > 0);
@@ -224,7 +262,8 @@ TEST_CASE("laws of a step hold for every shipped scenario") {
     Scenario s = read_scenario("scenarios/" + row.name + ".json", {}, "", data());
     if (!s.costs) {
       // As many microbatches as the schedule needs, not as many as the run had.
-      const int64_t few = std::max<int64_t>(s.parallel.pp, s.parallel.microbatch_group) + (quick() ? 0 : 2 * s.parallel.pp);
+      const int64_t few = std::max<int64_t>(s.parallel.pp, s.parallel.microbatch_group) +
+                          (quick() ? 0 : 2 * s.parallel.pp);
       s.batch.microbatches = std::min(s.batch.microbatches, few);
       s.batch.global = s.batch.microbatches * s.batch.micro * s.parallel.dp;
     }

@@ -1,0 +1,70 @@
+// The README's examples are tests: its report is what the program prints, its scenario runs.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace {
+
+std::string read(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// Standard output of a command line of the program, run from the repository root.
+std::string output(const std::string& words) {
+  const std::string command = std::string(STEPSIM_PROGRAM) + " " + words;
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    text.append(buffer.data(), n);
+  CHECK(pclose(pipe) == 0);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the report in the README is what the demo prints") {
+  const std::string readme = read("README.md");
+  const std::string report = output("run scenarios/llama3-70b-64xh100-bf16.json");
+  REQUIRE(!report.empty());
+  CHECK_MESSAGE(readme.find("```\n" + report + "```\n") != std::string::npos,
+                "README.md shows another report; put this one between its fences:\n", report);
+}
+
+TEST_CASE("the scenario in the README runs") {
+  const std::string readme = read("README.md");
+  const size_t start = readme.find("```json\n") + 8;
+  const std::string scenario = readme.substr(start, readme.find("```", start) - start);
+  const std::string path = "/tmp/stepsim_readme_" + std::to_string(getpid()) + ".json";
+  std::ofstream(path) << scenario;
+  CHECK(output("run " + path).find("Step time") != std::string::npos);
+  std::remove(path.c_str());
+}
+
+TEST_CASE("one screen: every shipped scenario's report fits 100 columns and 50 lines") {
+  const std::string list = output("list scenarios");
+  std::istringstream lines(list);
+  int scenarios = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.substr(0, line.find(' '));
+    if (name.starts_with("llama3.1-405b")) continue;  // seconds each; the published test runs them
+    std::istringstream report(output("run scenarios/" + name + ".json"));
+    int rows = 0;
+    for (std::string row; std::getline(report, row); ++rows) {
+      CAPTURE(row);
+      CHECK(row.size() <= 100);
+    }
+    CHECK(rows <= 50);
+    ++scenarios;
+  }
+  CHECK(scenarios >= 12);
+}
