@@ -16,7 +16,7 @@ int64_t parameter_count(const Model& model, int tp) {
   const int64_t fc1_width = model.gated_mlp ? 2 * f : f;
   int64_t layer = h * (q + 2 * kv) + q * h + h * fc1_width + f * h + 2 * norm;
   if (model.linear_bias) layer += h + fc1_width + h;
-  if (model.qkv_bias) layer += q + 2 * kv;
+  if (model.qkv_bias || model.linear_bias) layer += q + 2 * kv;
   if (model.qk_norm) layer += 2 * model.head_dim;
   const int64_t table = padded_vocab(model, tp) * h;
   return model.layers * layer + norm + (model.tied_embeddings ? table : 2 * table) +

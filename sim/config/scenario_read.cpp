@@ -174,8 +174,6 @@ void read_switches(const ScenarioSections& sections, Scenario& scenario) {
   } else {
     scenario.device_max_connections = sections.env_vars.integer(queues, 0, {1, 32});
   }
-  // Checked and kept for the report, but launch queues do not bind here: streams start when they are ready.
-  if (scenario.device_max_connections > 0) scenario.not_modelled.push_back("env_vars." + queues);
 }
 
 /// What Bridge knows and this program does not, once each, in the order of the sections.
@@ -187,6 +185,9 @@ void list_not_modelled(const ScenarioSections& sections, Scenario& scenario) {
         &sections.dataset, &sections.train, &sections.optimizer, &sections.env_vars})
     for (const std::string& key : section->unused())
       scenario.not_modelled.push_back(section->pointer().substr(1) + "." + printable(key));
+  // Checked when read, but launch queues do not bind here: streams start when they are ready.
+  if (scenario.device_max_connections > 0)
+    scenario.not_modelled.push_back("env_vars.CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
 void write_sizes(Scenario& scenario) {

@@ -117,7 +117,9 @@ void LayerTemplates::forward_layer_into(TemplateWriter& w, bool fp8, bool cast_w
 
   norm_forward(w);
   if (fp8) quantize(w, sharded);
-  column_forward(w, {OpKind::qkv_gemm, z_.qkv(), TpGemm::qkv_fprop, TpGemm::qkv_dgrad}, fp8);
+  column_forward(
+      w, {OpKind::qkv_gemm, z_.qkv(), TpGemm::qkv_fprop, TpGemm::qkv_dgrad, TpGemm::qkv_wgrad},
+      fp8);
   if (s_.model.query_groups < s_.parallel.tp)
     w.exposed(OpKind::tp_all_gather, Stream::tp,
               tp_cost(Collective::all_gather, z_.tokens * z_.qkv_features * s_.parallel.tp * 2));
@@ -132,7 +134,9 @@ void LayerTemplates::forward_layer_into(TemplateWriter& w, bool fp8, bool cast_w
 
   norm_forward(w);
   if (fp8) quantize(w, sharded);
-  column_forward(w, {OpKind::fc1_gemm, z_.fc1(), TpGemm::fc1_fprop, TpGemm::fc1_dgrad}, fp8);
+  column_forward(
+      w, {OpKind::fc1_gemm, z_.fc1(), TpGemm::fc1_fprop, TpGemm::fc1_dgrad, TpGemm::fc1_wgrad},
+      fp8);
   w.compute(OpKind::activation,
             kernels_.streaming({z_.tokens * z_.ffn * 2 * (z_.glu + 1) * passes}));
   if (fp8) quantize(w, z_.tokens * z_.ffn);
@@ -160,7 +164,9 @@ Template LayerTemplates::layer_backward(bool fp8, Recompute recompute) const {
   w.compute(OpKind::activation,
             kernels_.streaming({z_.tokens * z_.ffn * 2 * (2 * z_.glu + 1) * passes}));
   if (fp8) quantize(w, z_.tokens * z_.ffn * z_.glu);
-  column_backward(w, {OpKind::fc1_gemm, z_.fc1(), TpGemm::fc1_fprop, TpGemm::fc1_dgrad}, fp8);
+  column_backward(
+      w, {OpKind::fc1_gemm, z_.fc1(), TpGemm::fc1_fprop, TpGemm::fc1_dgrad, TpGemm::fc1_wgrad},
+      fp8);
   norm_backward(w);
 
   if (s_.model.hidden_dropout)
@@ -179,7 +185,9 @@ Template LayerTemplates::layer_backward(bool fp8, Recompute recompute) const {
                                                                rope_bytes * rope_passes +
                                                            z_.qkv_features * 4)}));
   if (fp8) quantize(w, z_.tokens * z_.qkv_features);
-  column_backward(w, {OpKind::qkv_gemm, z_.qkv(), TpGemm::qkv_fprop, TpGemm::qkv_dgrad}, fp8);
+  column_backward(
+      w, {OpKind::qkv_gemm, z_.qkv(), TpGemm::qkv_fprop, TpGemm::qkv_dgrad, TpGemm::qkv_wgrad},
+      fp8);
   norm_backward(w);
   return std::move(w).finish(launch());
 }

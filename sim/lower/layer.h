@@ -47,7 +47,7 @@ class LayerTemplates {
   void attention_forward(TemplateWriter& w) const;
   void attention_backward(TemplateWriter& w) const;
   void context_ring(TemplateWriter& w, Seconds compute, Bytes message, Bytes correction) const;
-  Seconds weight_gradient(const Gemm& forward, Dtype dtype) const;
+  Seconds weight_gradient(const Gemm& forward, Dtype dtype, int sms = 0) const;
   CollectiveCost tp_cost(Collective op, double bytes) const;
   CollectiveCost userbuffers_cost(double bytes) const;
   const TpOverlap& overlap(TpGemm g) const { return s_.overlap.tp[static_cast<size_t>(g)]; }

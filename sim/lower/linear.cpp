@@ -22,13 +22,13 @@ CollectiveCost LayerTemplates::userbuffers_cost(double bytes) const {
   return tp_cost(Collective::peer_copy, bytes * (tp - 1) / tp);
 }
 
-Seconds LayerTemplates::weight_gradient(const Gemm& forward, Dtype dtype) const {
+Seconds LayerTemplates::weight_gradient(const Gemm& forward, Dtype dtype, int sms) const {
   // The epilogue reads and writes the main gradient of every weight; without fusion the 16-bit
   // gradient is written and then added by a second pass.
   const double weights = forward.n * forward.k;
   const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
   const double bytes = s_.gradient_accumulation_fusion ? 2 * main_grad : 4 + 2 * main_grad;
-  return kernels_.gemm(wgrad(forward), dtype) + kernels_.traffic({weights * bytes});
+  return kernels_.gemm(wgrad(forward), dtype, sms) + kernels_.traffic({weights * bytes});
 }
 
 void LayerTemplates::ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm, Dtype dtype,
@@ -98,14 +98,15 @@ void LayerTemplates::row_forward(TemplateWriter& w, const Linear& l, bool fp8) c
     case TpMethod::ring_exchange: {
       // Each finished chunk of tokens goes straight to its owner, which sums the T partial results
       // at the end.
+      int32_t sent = TemplateOp::none;
       for (int i = 0; i < tp; ++i) {
         w.compute(l.op, gemm / tp, i);
-        if (i + 1 == tp) break;
-        const int32_t sent = w.communicate(OpKind::tp_exchange, Stream::tp,
-                                           tp_cost(Collective::peer_copy, bytes / tp), i);
-        if (i + 2 == tp) w.wait(sent);
+        if (i + 1 < tp)
+          sent = w.communicate(OpKind::tp_exchange, Stream::tp,
+                               tp_cost(Collective::peer_copy, bytes / tp), i);
       }
-      // The owner's own chunk is last, so the wait above holds the sum, not the last GEMM chunk.
+      // The own chunk is last and stays: only the sum waits for the others.
+      w.wait(sent);
       w.compute(OpKind::reduce_chunks, kernels_.streaming({bytes / tp * (tp + 1)}));
       return;
     }
@@ -128,25 +129,26 @@ void LayerTemplates::column_backward(TemplateWriter& w, const Linear& l, bool fp
   // same shape.
   w.set_pass(Pass::backward_data);
   int32_t gathered = TemplateOp::none;
-  const bool bulk = overlap(l.dgrad).method == TpMethod::bulk;
+  const auto bulk = [&](TpGemm gemm) { return overlap(gemm).method == TpMethod::bulk; };
   if (gathers()) {
     const double bytes = input * (fp8 ? 1 : 2);
-    gathered =
-        w.communicate(OpKind::tp_all_gather, Stream::tp,
-                      bulk ? userbuffers_cost(bytes) : tp_cost(Collective::all_gather, bytes));
+    gathered = w.communicate(
+        OpKind::tp_all_gather, Stream::tp,
+        bulk(l.dgrad) ? userbuffers_cost(bytes) : tp_cost(Collective::all_gather, bytes));
   }
   const int32_t data = w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8), sms_left(l.dgrad)));
   int32_t reduced = TemplateOp::none;
   if (gathers())
     reduced = w.communicate_after(data, OpKind::tp_reduce_scatter, Stream::tp,
-                                  bulk ? userbuffers_cost(input * output_bytes)
-                                       : tp_cost(Collective::reduce_scatter, input * output_bytes));
+                                  bulk(l.wgrad)
+                                      ? userbuffers_cost(input * output_bytes)
+                                      : tp_cost(Collective::reduce_scatter, input * output_bytes));
   else if (s_.parallel.tp > 1)
     reduced = w.communicate_after(data, OpKind::tp_all_reduce, Stream::tp,
                                   tp_cost(Collective::all_reduce, input * output_bytes));
   w.set_pass(Pass::backward_weight);
   if (gathered != TemplateOp::none) w.wait(gathered);
-  w.compute(l.op, weight_gradient(g, dtype(fp8)));
+  w.compute(l.op, weight_gradient(g, dtype(fp8), sms_left(l.wgrad)));
   w.set_pass(Pass::backward);
   if (reduced != TemplateOp::none) w.wait(reduced);
 }

@@ -11,6 +11,7 @@ struct LayerTemplates::Linear {
   OpKind op;
   Gemm gemm;
   TpGemm fprop, dgrad;
+  TpGemm wgrad = dgrad;  ///< of a column-parallel module: the bulk reduction of its data gradient
 };
 
 }  // namespace stepsim

@@ -12,7 +12,9 @@ using namespace stepsim::test;
 
 TEST_CASE(
     "dense published step times: newest rows within 8% on average and 16% at the 90th percentile") {
-  const std::vector<PublishedRow> rows = simulate_rows("tests/published/dense.jsonl");
+  const std::vector<PublishedRow> rows =
+      simulate_rows("tests/published/dense.jsonl", quick() ? 12 : 0);
+  if (quick()) return;  // a sample for the sanitizers; the statistics need every row
   REQUIRE(rows.size() >= 125);
   std::map<std::string, std::vector<PublishedRow>> groups;
   std::vector<PublishedRow> scored;

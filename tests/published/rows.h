@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -30,9 +31,14 @@ inline DataPaths published_data() {
   return data;
 }
 
-inline std::vector<PublishedRow> simulate_rows(const std::string& file, bool scored_only = false) {
+/// STEPSIM_QUICK=1: sanitizer runs.
+inline bool quick() { return std::getenv("STEPSIM_QUICK") != nullptr; }
+
+/// Every `stride`-th row (0: all).
+inline std::vector<PublishedRow> simulate_rows(const std::string& file, int stride = 0) {
   std::vector<PublishedRow> rows;
   std::ifstream in(file);
+  int number = 0;
   for (std::string line; std::getline(in, line);) {
     const auto json = nlohmann::json::parse(line);
     PublishedRow row{.id = json.at("id"),
@@ -41,7 +47,7 @@ inline std::vector<PublishedRow> simulate_rows(const std::string& file, bool sco
                      .measured_seconds = json.at("measured").at("step_time_seconds"),
                      .predicted_seconds = 0,
                      .report = {}};
-    if (scored_only && !row.scored) continue;
+    if (stride > 0 && number++ % stride != 0) continue;
     const Scenario scenario =
         read_scenario_text(json.at("scenario").dump(), row.id, {}, "", published_data());
     row.report = std::get<Simulation>(simulate(scenario)).report;
