@@ -30,6 +30,21 @@ void close(std::ofstream& out, const std::string& path) {
   if (!out) throw Error(path, "", "could not be written completely");
 }
 
+/// Unfolding multiplies the graph by the ranks of a stage: refused, with the count, before anything
+/// is allocated.
+void check_unfolded_size(const Scenario& s) {
+  constexpr double most_tasks = 1e8,
+                   tasks_per_layer = 120;  // forward and backward, overlapped GEMMs in pieces
+  const double layers = s.costs ? s.parallel.chunks() : double(s.model.layers) / s.parallel.pp;
+  const double tasks = static_cast<double>(s.parallel.world()) *
+                       static_cast<double>(s.batch.microbatches) * layers *
+                       (s.costs ? 2 : tasks_per_layer);
+  if (tasks > most_tasks)
+    throw Error("<command line>", "/--unfold",
+                fmt::format("{} ranks one by one make about {:.2g} tasks; the limit is {:.2g}",
+                            s.parallel.world(), tasks, most_tasks));
+}
+
 int report_stall(const Stall& stall) {
   fmt::print(stderr, "the step cannot finish: these tasks wait for each other\n");
   for (const std::string& wait : stall.waits) fmt::print(stderr, "  {}\n", wait);
@@ -41,6 +56,7 @@ int report_stall(const Stall& stall) {
 int run(const RunOptions& options) {
   const Scenario scenario =
       read_scenario(options.scenario, options.overrides, options.cluster, find_data());
+  if (options.unfold) check_unfolded_size(scenario);
   const auto outcome =
       simulate(scenario, {.unfold = options.unfold, .sharing = !options.no_contention});
   if (const Stall* stall = std::get_if<Stall>(&outcome)) return report_stall(*stall);

@@ -209,7 +209,8 @@ void DataParallelWriter::synchronise_gradients(uint32_t device) {
   }
   const bool end = stage == 0 || stage + 1 == s_.parallel.pp;
   if (s_.model.tied_embeddings && s_.parallel.pp > 1 && end) {
-    const auto elements = static_cast<double>(padded_vocab(s_.model, tp) / tp * s_.model.hidden);
+    const int64_t rows = padded_vocab(s_.model, tp) / tp;
+    const auto elements = static_cast<double>(rows * s_.model.hidden);
     const CollectiveCost cost =
         collective_cost(Collective::all_reduce, {elements * main_grad},
                         w_.placement(device, Meeting::embedding), s_.cluster);

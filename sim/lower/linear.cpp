@@ -49,7 +49,8 @@ void LayerTemplates::ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm,
   for (int i = 0; i < steps; ++i) {
     if (arrived != TemplateOp::none) w.wait(arrived);
     if (i + 1 < steps) {
-      const double bytes = message * (tp / steps);
+      const int ranks_a_chunk = tp / steps;
+      const double bytes = message * ranks_a_chunk;
       arrived =
           w.communicate_after(arrived == TemplateOp::none ? source : arrived, OpKind::tp_exchange,
                               Stream::tp, tp_cost(Collective::peer_copy, bytes), i + 1);
