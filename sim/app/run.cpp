@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <optional>
 
 #include "sim/app/options.h"
@@ -18,17 +19,27 @@ namespace stepsim::app {
 
 namespace {
 
-/// Opens every output before anything is written, so that a bad path costs nothing.
-std::ofstream open(const std::string& path) {
-  std::ofstream out(path, std::ios::binary);
-  if (!out) throw Error(path, "", fmt::format("cannot be written: {}", std::strerror(errno)));
-  return out;
-}
+/// A file that the user named, or standard output for "-". Opened before anything is written
+/// anywhere.
+class Output {
+ public:
+  explicit Output(const std::string& path) : path_(path) {
+    if (path.empty() || standard()) return;
+    file_.open(path, std::ios::binary);
+    if (!file_) throw Error(path, "", fmt::format("cannot be written: {}", std::strerror(errno)));
+  }
+  bool asked() const { return !path_.empty(); }
+  bool standard() const { return path_ == "-"; }
+  std::ostream& stream() { return standard() ? std::cout : file_; }
+  void close() {
+    stream().flush();
+    if (!stream()) throw Error(path_, "", "could not be written completely");
+  }
 
-void close(std::ofstream& out, const std::string& path) {
-  out.close();
-  if (!out) throw Error(path, "", "could not be written completely");
-}
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
 
 /// Unfolding multiplies the graph by the ranks of a stage: refused, with the count, before anything
 /// is allocated.
@@ -62,29 +73,24 @@ int run(const RunOptions& options) {
   if (const Stall* stall = std::get_if<Stall>(&outcome)) return report_stall(*stall);
   const Simulation& simulation = std::get<Simulation>(outcome);
 
-  if (!options.trace_file.empty()) {
-    std::ofstream out = open(options.trace_file);
-    write_trace(out, simulation.lowered, simulation.timeline);
-    close(out, options.trace_file);
+  Output trace(options.trace_file), json(options.json_file);
+  if (trace.asked()) {
+    write_trace(trace.stream(), simulation.lowered, simulation.timeline);
+    trace.close();
   }
   std::optional<Timing> timing;
   if (options.timing) timing = Timing{simulation.lower_seconds, simulation.engine_seconds};
-  if (options.json_file != "-")
-    std::fputs(report_text(scenario, simulation.report).c_str(), stdout);
-  if (!options.json_file.empty()) {
-    const std::string text = report_json(scenario, simulation.report, timing);
-    if (options.json_file == "-") {
-      std::fputs(text.c_str(), stdout);
-    } else {
-      std::ofstream out = open(options.json_file);
-      out << text;
-      close(out, options.json_file);
-    }
+  if (json.asked()) {
+    json.stream() << report_json(scenario, simulation.report, timing);
+    json.close();
   }
-  if (timing && options.json_file != "-")
-    fmt::print("timing: lowering {:.0f} ms, engine {:.0f} ms, {:.1f} million tasks/s\n",
-               timing->lower_seconds * 1e3, timing->engine_seconds * 1e3,
-               simulation.lowered.graph.task_count() / timing->engine_seconds * 1e-6);
+  if (!trace.standard() && !json.standard()) {
+    fmt::print("{}", report_text(scenario, simulation.report));
+    if (timing)
+      fmt::print("timing: lowering {:.0f} ms, engine {:.0f} ms, {:.1f} million tasks/s\n",
+                 timing->lower_seconds * 1e3, timing->engine_seconds * 1e3,
+                 simulation.lowered.graph.task_count() / timing->engine_seconds * 1e-6);
+  }
   return simulation.report.memory && !simulation.report.memory->fits() ? 1 : 0;
 }
 

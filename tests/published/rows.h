@@ -27,7 +27,6 @@ struct PublishedRow {
 inline DataPaths published_data() {
   DataPaths data = find_data();
   data.more_models.push_back("tests/published/models");
-  data.more_systems.push_back("tests/published/systems");
   return data;
 }
 
