@@ -2,38 +2,17 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <string>
 
-namespace {
+#include "tests/cli/program.h"
 
-std::string read(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-/// Standard output of a command line of the program, run from the repository root.
-std::string output(const std::string& words) {
-  const std::string command = std::string(STEPSIM_PROGRAM) + " " + words;
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
-    text.append(buffer.data(), n);
-  CHECK(pclose(pipe) == 0);
-  return text;
-}
-
-}  // namespace
+using namespace stepsim::test;
 
 TEST_CASE("the report in the README is what the demo prints") {
-  const std::string readme = read("README.md");
+  const std::string readme = read_text("README.md");
   const std::string report = output("run scenarios/llama3-70b-64xh100-bf16.json");
   REQUIRE(!report.empty());
   CHECK_MESSAGE(readme.find("```\n" + report + "```\n") != std::string::npos,
@@ -41,7 +20,7 @@ TEST_CASE("the report in the README is what the demo prints") {
 }
 
 TEST_CASE("the scenario in the README runs") {
-  const std::string readme = read("README.md");
+  const std::string readme = read_text("README.md");
   const size_t start = readme.find("```json\n") + 8;
   const std::string scenario = readme.substr(start, readme.find("```", start) - start);
   const std::string path = "/tmp/stepsim_readme_" + std::to_string(getpid()) + ".json";
