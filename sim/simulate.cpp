@@ -6,6 +6,7 @@
 
 #include "sim/engine/engine.h"
 #include "sim/lower/lower.h"
+#include "sim/network/collective.h"
 #include "sim/network/fabric.h"
 #include "sim/parallel/folding.h"
 #include "sim/parallel/mesh.h"
@@ -35,6 +36,15 @@ Stall describe_stall(const LoweredStep& step, const Deadlock& deadlock) {
   return stall;
 }
 
+/// What tells ranks apart on this cluster. Given costs come without hardware: nothing does.
+Surroundings surroundings(const Scenario& scenario, const Fabric& fabric) {
+  if (scenario.costs) return {};
+  // Where two groups lie differently in a free-form graph cannot be told from their cost alone.
+  if (!scenario.cluster.links.empty()) return {.units = {}, .key = {}, .alike = false};
+  return {.units = sharing_units(scenario.cluster),
+          .key = [&](std::span<const int> ranks) { return placement_key(place(ranks, fabric)); }};
+}
+
 }  // namespace
 
 std::variant<Simulation, Stall> simulate(const Scenario& scenario, const SimulateOptions& options) {
@@ -42,7 +52,7 @@ std::variant<Simulation, Stall> simulate(const Scenario& scenario, const Simulat
   const Mesh mesh(scenario.parallel);
   const Fabric fabric(scenario.cluster);
   const Folding folding =
-      fold(mesh, scenario.parallel, scenario.cluster.nvlink_domain, options.unfold);
+      fold(mesh, scenario.parallel, surroundings(scenario, fabric), options.unfold);
   LoweredStep step = lower(scenario, mesh, folding, fabric);
   const double lower_seconds = since(start);
 

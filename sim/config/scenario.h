@@ -99,7 +99,7 @@ struct Scenario {
   Software software;
   int device_max_connections = 0;     ///< CUDA_DEVICE_MAX_CONNECTIONS; 0 = not set
   bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration
-  bool layer_graphs = false;          ///< CUDA graphs around whole layers
+  bool graph_attention = false, graph_mlp = false;  ///< CUDA graphs around these parts of a layer
   CrossEntropy cross_entropy = CrossEntropy::native;
   bool fused_rope = true;
   bool gradient_accumulation_fusion = true;

@@ -156,7 +156,15 @@ void read_switches(const ScenarioSections& sections, Scenario& scenario) {
   scenario.full_iteration_graph =
       graph == "full_iteration" ||
       (graph == "local" && std::find(scope.begin(), scope.end(), "full_iteration") != scope.end());
-  scenario.layer_graphs = graph != "none" && !scenario.full_iteration_graph;
+  if (graph != "none" && !scenario.full_iteration_graph) {
+    // No scope, or the older "full": whole layers.
+    const auto in_scope = [&](std::string_view part) {
+      return scope.empty() || std::find(scope.begin(), scope.end(), "full") != scope.end() ||
+             std::find(scope.begin(), scope.end(), part) != scope.end();
+    };
+    scenario.graph_attention = in_scope("attn");
+    scenario.graph_mlp = in_scope("mlp");
+  }
   scenario.effective["model.cuda_graph_impl"] = json_text(graph);
   scenario.effective["model.gradient_accumulation_fusion"] =
       json_text(scenario.gradient_accumulation_fusion);

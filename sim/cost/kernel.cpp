@@ -17,10 +17,10 @@ constexpr std::array<TileShape, 3> tile_shapes{{{1, 1, 1.0}, {1, 0.5, 0.93}, {0.
 /// FlashAttention-2).
 constexpr double backward_flop_factor = 2.5;
 
-/// Bytes per score element of attention that materialises its scores in 16 bit: forward write,
-/// softmax read and write, dropout read, write and mask, product read; backward the same chain
-/// reversed.
-constexpr double unfused_forward_bytes = 11, unfused_backward_bytes = 17;
+/// Bytes per score element of attention that materialises its scores in 16 bit, beside what its
+/// matrix products read and write: forward softmax (read, write) and dropout (read, write, mask);
+/// backward dropout (read, mask, write) and softmax (read two, write).
+constexpr double unfused_forward_bytes = 9, unfused_backward_bytes = 11;
 }  // namespace
 
 double wave_efficiency(const Gemm& gemm, int tile_m, int tile_n, int sms) {
@@ -41,7 +41,12 @@ Seconds KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
   const double rate = curve.peak.value * stack_.clock_factor * curve.ceiling *
                       (gemm.k / (gemm.k + curve.half_k)) *
                       wave_efficiency(gemm, device_.tile_m, device_.tile_n, used) * used / all;
-  return Seconds{gemm.flops().value / rate} + device_.kernel_gap;
+  // Operands are read and the result written once; fp8 results are 16 bit.
+  const double in = bytes_per_element(dtype), out = std::max(in, 2.0);
+  const Bytes moved{gemm.batch * (in * gemm.k * (gemm.m + gemm.n) + out * gemm.m * gemm.n)};
+  return std::max(Seconds{gemm.flops().value / rate},
+                  moved / (device_.memory_bandwidth * device_.memory_efficiency)) +
+         device_.kernel_gap;
 }
 
 double KernelModel::attention_rate(const Attention& a, FlopsPerSecond asymptote) const {
@@ -55,7 +60,7 @@ Seconds KernelModel::unfused_attention(const Attention& a, bool backward) const 
   const double batch = a.batch * a.heads;
   const Gemm scores{a.queries, a.keys, a.head_dim, batch},
       values{a.queries, a.head_dim, a.keys, batch};
-  const Seconds products = gemm(scores, Dtype::bf16) + gemm(values, Dtype::bf16);
+  const Seconds products = gemm(scores, a.dtype) + gemm(values, a.dtype);
   const double elements = batch * a.queries * a.keys;
   return backward ? products * 2 + streaming({elements * unfused_backward_bytes})
                   : products + streaming({elements * unfused_forward_bytes});

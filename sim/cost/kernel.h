@@ -1,7 +1,8 @@
 // Time of one kernel at full speed: the larger of its arithmetic and its bytes over what the device
 // sustains.
 //
-// GEMM:      flops / (peak * clock * ceiling * K/(K + half_k) * wave efficiency)
+// GEMM:      max(flops / (peak * clock * ceiling * K/(K + half_k) * wave efficiency),
+//                bytes of A, B and C once / (memory bandwidth * sustained fraction))
 // attention: causal flops / (rate * s/(s + half_sequence)); backward has its own rate and 2.5 times
 // the flops streaming: bytes / (memory bandwidth * sustained fraction * stack factor) Wave
 // efficiency: output tiles come in whole waves of one tile an SM (NVIDIA, Matrix Multiplication
@@ -23,6 +24,7 @@ struct Attention {
   double batch = 1, heads = 1, head_dim = 128;
   double queries = 0, keys = 0;
   double visible = 0.5;  ///< share of the queries x keys square that the mask leaves
+  Dtype dtype = Dtype::bf16;
   /// Both matrix products of the forward pass, mask respected.
   Flops forward_flops() const { return {4 * batch * heads * queries * keys * visible * head_dim}; }
 };

@@ -23,34 +23,45 @@ LayerSizes layer_sizes(const Scenario& s) {
   return z;
 }
 
-std::vector<int64_t> layer_parameters(const Model& m, int tp) {
-  const int64_t norm = m.hidden * (m.normalization == Normalization::layer_norm ? 2 : 1);
+namespace {
+int64_t norm_elements(const Model& m) {
+  return m.hidden * (m.normalization == Normalization::layer_norm ? 2 : 1);
+}
+}  // namespace
+
+std::vector<ParameterTensor> layer_parameters(const Model& m, int tp) {
+  const int64_t norm = norm_elements(m);
   const int64_t heads = m.heads * m.head_dim / tp;
   const int64_t qkv = (m.heads + 2 * m.query_groups) * m.head_dim / tp;
   const int64_t ffn = m.ffn_hidden / tp, fc1 = ffn * (m.gated_mlp ? 2 : 1);
-  std::vector<int64_t> p{m.hidden * heads};
-  if (m.linear_bias) p.push_back(m.hidden);
-  p.push_back(norm);
-  p.push_back(qkv * m.hidden);
-  if (m.qkv_bias || m.linear_bias) p.push_back(qkv);
-  if (m.qk_norm) p.push_back(2 * m.head_dim);
-  p.push_back(norm);
-  p.push_back(fc1 * m.hidden);
-  if (m.linear_bias) p.push_back(fc1);
-  p.push_back(m.hidden * ffn);
-  if (m.linear_bias) p.push_back(m.hidden);
+  std::vector<ParameterTensor> p;
+  const auto weight = [&](int64_t n) { p.push_back({.elements = n, .gemm_weight = true}); };
+  const auto bias = [&](int64_t n) { p.push_back({.elements = n}); };
+  const auto replicated = [&](int64_t n) { p.push_back({.elements = n, .replicated = true}); };
+  weight(m.hidden * heads);
+  if (m.linear_bias) replicated(m.hidden);
+  replicated(norm);
+  weight(qkv * m.hidden);
+  if (m.qkv_bias || m.linear_bias) bias(qkv);
+  if (m.qk_norm) replicated(2 * m.head_dim);
+  replicated(norm);
+  weight(fc1 * m.hidden);
+  if (m.linear_bias) bias(fc1);
+  weight(m.hidden * ffn);
+  if (m.linear_bias) replicated(m.hidden);
   return p;
 }
 
-std::vector<int64_t> embedding_parameters(const Model& m, int tp) {
-  std::vector<int64_t> p{padded_vocab(m, tp) / tp * m.hidden};
-  if (m.position == PositionEmbedding::learned) p.push_back(m.max_positions * m.hidden);
+std::vector<ParameterTensor> embedding_parameters(const Model& m, int tp) {
+  std::vector<ParameterTensor> p{{.elements = padded_vocab(m, tp) / tp * m.hidden}};
+  if (m.position == PositionEmbedding::learned)
+    p.push_back({.elements = m.max_positions * m.hidden});
   return p;
 }
 
-std::vector<int64_t> head_parameters(const Model& m, int tp, bool output_weight) {
-  std::vector<int64_t> p{m.hidden * (m.normalization == Normalization::layer_norm ? 2 : 1)};
-  if (output_weight) p.push_back(padded_vocab(m, tp) / tp * m.hidden);
+std::vector<ParameterTensor> head_parameters(const Model& m, int tp, bool output_weight) {
+  std::vector<ParameterTensor> p{{.elements = norm_elements(m), .replicated = true}};
+  if (output_weight) p.push_back({.elements = padded_vocab(m, tp) / tp * m.hidden});
   return p;
 }
 
@@ -63,13 +74,17 @@ double layer_activation_bytes(const Scenario& s, bool fp8) {
   bytes += z.tokens * z.head_features * gemm_input + z.tokens * z.heads * 4;  // output, log-sum-exp
   bytes += z.tokens * z.ffn * (z.glu * 2 + gemm_input);  // fc1 output, activation output
   if (s.model.hidden_dropout) bytes += sharded * 2;
-  if (!s.cluster.stack.fused_attention && s.recompute != Recompute::core_attention) {
-    // Softmax output, dropout mask and dropout output of every score (Korthikanti et al. 2022, eq.
-    // 2: 5as/h).
-    const double keys = static_cast<double>(s.batch.sequence);
-    bytes += z.tokens * keys * z.heads * 5;
-  }
+  // The inputs of the q and k norms are kept beside what the norms make of them.
+  if (s.model.qk_norm) bytes += z.tokens * (z.head_features + z.kv_features) * 2;
+  if (s.recompute != Recompute::core_attention) bytes += score_bytes(s);
   return bytes;
+}
+
+double score_bytes(const Scenario& s) {
+  if (s.cluster.stack.fused_attention) return 0;
+  // Korthikanti et al. 2022, eq. 2: 5as/h.
+  const LayerSizes z = layer_sizes(s);
+  return z.tokens * static_cast<double>(s.batch.sequence) * z.heads * 5;
 }
 
 }  // namespace stepsim

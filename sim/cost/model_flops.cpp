@@ -1,7 +1,5 @@
 #include "sim/cost/model_flops.h"
 
-#include <algorithm>
-
 namespace stepsim {
 
 namespace {
@@ -32,17 +30,12 @@ Flops model_flops(const Scenario& s) {
   return {3 * tokens(s) * (s.model.layers * (layer.gemms + layer.attention) + head)};
 }
 
-Flops hardware_flops(const Scenario& s) {
+Flops hardware_flops(const Scenario& s, int recomputed_layers) {
   const LayerFlops layer = layer_flops(s);
-  double again = 0;  // forward FLOPs per token executed a second time
-  if (s.recompute == Recompute::core_attention) again = s.model.layers * layer.attention;
-  if (s.recompute == Recompute::full_uniform)
-    again = s.model.layers * (layer.gemms + layer.attention);
-  if (s.recompute == Recompute::full_block) {
-    const int layers =
-        std::min(s.model.layers, s.recompute_layers * s.parallel.pp * s.parallel.chunks());
-    again = layers * (layer.gemms + layer.attention);
-  }
+  // Forward FLOPs per token executed a second time.
+  const double again = s.recompute == Recompute::core_attention
+                           ? s.model.layers * layer.attention
+                           : recomputed_layers * (layer.gemms + layer.attention);
   return model_flops(s) + Flops{tokens(s) * again};
 }
 

@@ -7,7 +7,8 @@
 namespace stepsim {
 
 Flops model_flops(const Scenario& scenario);
-/// model_flops plus what recompute executes again (GEMMs and attention).
-Flops hardware_flops(const Scenario& scenario);
+/// model_flops plus what recompute executes again (GEMMs and attention). `recomputed_layers`: of
+/// the whole model, under full recompute.
+Flops hardware_flops(const Scenario& scenario, int recomputed_layers);
 
 }  // namespace stepsim

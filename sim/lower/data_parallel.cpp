@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "sim/cost/layer_sizes.h"
+#include "sim/lower/memory.h"
 
 namespace stepsim {
 
@@ -13,19 +14,37 @@ namespace {
 /// reads p, g, m, v and writes p, m, v).
 constexpr double adam_bytes = 28, norm_bytes = 4, grad_copy_bytes = 6, unscale_bytes = 8;
 
-std::vector<Parameter> chunk_parameters(const Scenario& s, const StageChunk& chunk) {
+std::vector<Parameter> chunk_parameters(const Scenario& s, const StageChunk& chunk,
+                                        int64_t& replicated) {
   std::vector<Parameter> parameters;
-  const auto add = [&](const std::vector<int64_t>& sizes, int owner) {
-    for (int64_t n : sizes) parameters.push_back({n, owner});
+  // Megatron-Core marks the embedding as shared when its two copies are on different ranks.
+  const bool copies = s.model.tied_embeddings && s.parallel.pp > 1;
+  const auto add = [&](const std::vector<ParameterTensor>& tensors, int owner, bool fp8) {
+    for (const ParameterTensor& t : tensors) {
+      parameters.push_back({.elements = t.elements,
+                            .owner = owner,
+                            .alone = false,
+                            .bytes = fp8 && t.gemm_weight ? 1 : 2});
+      if (t.replicated) replicated += t.elements;
+    }
   };
   const int tp = s.parallel.tp;
-  if (chunk.embedding) add(embedding_parameters(s.model, tp), 0);
-  for (int i = 0; i < chunk.layer_count; ++i) add(layer_parameters(s.model, tp), i + 1);
+  if (chunk.embedding) {
+    add(embedding_parameters(s.model, tp), 0, false);
+    parameters.front().alone = copies;
+  }
+  for (int i = 0; i < chunk.layer_count; ++i)
+    add(layer_parameters(s.model, tp), i + 1,
+        s.precision.fp8_param_gather && quantised(s, chunk.first_layer + i));
   if (chunk.head) {
     // A tied output weight is a copy of the embedding when the two live on different ranks.
     const bool weight = !s.model.tied_embeddings || s.parallel.pp > 1;
-    add(head_parameters(s.model, tp, weight), chunk.layer_count + 1);
+    add(head_parameters(s.model, tp, weight), chunk.layer_count + 1, false);
+    parameters.back().alone = copies;
   }
+  // Only the distributed optimizer lays its buffers out by such marks.
+  if (!s.data_parallel.distributed_optimizer)
+    for (Parameter& p : parameters) p.alone = false;
   return parameters;
 }
 
@@ -51,14 +70,18 @@ DataParallelWriter::DataParallelWriter(const Scenario& scenario,
     for (int c = 0; c < chunks; ++c) {
       const StageChunk& stage_chunk =
           split[static_cast<size_t>(c * s_.parallel.pp + devices[d].stage)];
-      const std::vector<Parameter> parameters = chunk_parameters(s_, stage_chunk);
+      ChunkState state;
+      const std::vector<Parameter> parameters = chunk_parameters(s_, stage_chunk, state.replicated);
       const bool bucketed = devices[d].stage == 0 && c == 0 && s_.overlap.overlap_grad_reduce &&
                             !s_.overlap.param_gather_with_optimizer_step;
-      ChunkState state;
+      if (stage_chunk.head) state.head_owner = stage_chunk.layer_count + 1;
       if (!parameters.empty())
         state.buckets =
             form_buckets(parameters, bucketed ? s_.data_parallel.bucket_size : std::nullopt, group);
-      for (const Bucket& b : state.buckets) state.elements += b.elements;
+      for (const Bucket& b : state.buckets) {
+        state.elements += b.elements;
+        state.parameter_bytes += b.parameter_bytes;
+      }
       state.shard =
           s_.data_parallel.distributed_optimizer ? state.elements / group : state.elements;
       state.gathers.assign(state.buckets.size(), no_task);
@@ -72,7 +95,7 @@ Label DataParallelWriter::label(OpKind op, int chunk, size_t part) const {
   return {.op = op,
           .pass = Pass::step,
           .chunk = static_cast<uint8_t>(chunk),
-          .part = static_cast<uint8_t>(std::min<size_t>(part, 255)),
+          .part = saturated_part(part),
           .layer = Label::no_layer,
           .microbatch = Label::no_microbatch};
 }
@@ -90,19 +113,23 @@ bool DataParallelWriter::hooks(uint32_t device) const {
 }
 
 void DataParallelWriter::optimizer_kernels(uint32_t device, int first_chunk, int last_chunk) {
-  double owned = 0;
-  for (int c = first_chunk; c < last_chunk; ++c)
-    owned += static_cast<double>(chunk(device, c).shard);
+  double owned = 0, written = 0;
+  for (int c = first_chunk; c < last_chunk; ++c) {
+    const ChunkState& state = chunk(device, c);
+    if (state.elements == 0) continue;
+    const auto shard = static_cast<double>(state.shard);
+    owned += shard;
+    written += state.parameter_bytes * shard / static_cast<double>(state.elements);
+  }
   if (owned == 0) return;
-  const double model_bytes = s_.precision.fp8_param_gather ? 1 : 2;
   w_.kernel(device, kernels_.streaming({owned * adam_bytes}), label(OpKind::adam, first_chunk, 0));
-  w_.kernel(device, kernels_.streaming({owned * (4 + model_bytes)}),
+  w_.kernel(device, kernels_.streaming({owned * 4 + written}),
             label(OpKind::param_copy, first_chunk, 0));
 }
 
 void DataParallelWriter::begin_step(uint32_t device) {
   const int chunks = s_.parallel.chunks();
-  w_.host_work(device, s_.cluster.stack.step_overhead, label(OpKind::launch, 0, 0));
+  w_.host_block(device, s_.cluster.stack.step_overhead, label(OpKind::step_overhead, 0, 0));
   if (s_.overlap.param_gather_with_optimizer_step && gathers()) {
     optimizer_kernels(device, 0, 1);
     gather(device, 0);
@@ -132,13 +159,12 @@ void DataParallelWriter::before_forward(uint32_t device, int virtual_step) {
 
 void DataParallelWriter::gather(uint32_t device, int c) {
   ChunkState& state = state_[device][static_cast<size_t>(c)];
-  const double bytes = s_.precision.fp8_param_gather ? 1 : 2;
   // Forward order: the last bucket holds the chunk's first parameters.
   for (size_t b = state.buckets.size(); b-- > 0;) {
     if (state.gathers[b] != no_task) continue;
-    const CollectiveCost cost = collective_cost(
-        Collective::all_gather, {static_cast<double>(state.buckets[b].elements) * bytes},
-        w_.placement(device, Meeting::dp), s_.cluster);
+    const CollectiveCost cost =
+        collective_cost(Collective::all_gather, {state.buckets[b].parameter_bytes},
+                        w_.placement(device, Meeting::dp), s_.cluster);
     state.gathers[b] =
         w_.collective(device, Meeting::dp, Stream::dp, cost, label(OpKind::dp_all_gather, c, b));
   }
@@ -170,6 +196,11 @@ void DataParallelWriter::reduce(uint32_t device, int c, size_t b) {
                     label(scatter ? OpKind::dp_reduce_scatter : OpKind::dp_all_reduce, c, b)));
 }
 
+/// The output projection's gradient comes after the drain: what it is part of is reduced then.
+bool DataParallelWriter::deferred(uint32_t device, int c) const {
+  return s_.overlap.defer_embedding_wgrad && chunk(device, c).head_owner > 0;
+}
+
 void DataParallelWriter::reduce_rest(uint32_t device, int c) {
   for (size_t b = 0; b < chunk(device, c).buckets.size(); ++b) reduce(device, c, b);
 }
@@ -177,8 +208,10 @@ void DataParallelWriter::reduce_rest(uint32_t device, int c) {
 void DataParallelWriter::gradient_ready(uint32_t device, int c, int owner) {
   if (!reduces() || !hooks(device)) return;
   const ChunkState& state = chunk(device, c);
-  for (size_t b = 0; b < state.buckets.size(); ++b)
-    if (state.buckets[b].first_owner == owner) reduce(device, c, b);
+  for (size_t b = 0; b < state.buckets.size(); ++b) {
+    const bool waits = deferred(device, c) && state.buckets[b].last_owner == state.head_owner;
+    if (state.buckets[b].first_owner == owner && !waits) reduce(device, c, b);
+  }
 }
 
 void DataParallelWriter::after_backward(uint32_t device, int virtual_step) {
@@ -186,24 +219,21 @@ void DataParallelWriter::after_backward(uint32_t device, int virtual_step) {
   const int late = virtual_step - devices_[device].stage;
   if (late < 0) return;
   const VirtualStep& step = order_[static_cast<size_t>(late)];
-  if (step.microbatch + 1 == s_.batch.microbatches)
-    reduce_rest(device, s_.parallel.chunks() - 1 - step.chunk);
+  const int c = s_.parallel.chunks() - 1 - step.chunk;
+  if (deferred(device, c)) return;
+  if (step.microbatch + 1 == s_.batch.microbatches) reduce_rest(device, c);
 }
 
 void DataParallelWriter::synchronise_gradients(uint32_t device) {
   const int tp = s_.parallel.tp, stage = devices_[device].stage;
   const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
   if (tp > 1 && s_.parallel.sequence_parallel) {
-    // Norm weights see only their shard of the sequence: their gradients are summed over TP,
+    // They see only this rank's shard of the sequence: their gradients are summed over TP,
     // coalesced.
-    int layers = 0;
-    for (int c = 0; c < s_.parallel.chunks(); ++c)
-      layers += split_[static_cast<size_t>(c * s_.parallel.pp + stage)].layer_count;
-    const double norm = static_cast<double>(s_.model.hidden) *
-                        (s_.model.normalization == Normalization::layer_norm ? 2 : 1);
-    const CollectiveCost cost =
-        collective_cost(Collective::all_reduce, {2.0 * layers * norm * main_grad},
-                        w_.placement(device, Meeting::tp), s_.cluster);
+    double replicated = 0;
+    for (const ChunkState& c : state_[device]) replicated += static_cast<double>(c.replicated);
+    const CollectiveCost cost = collective_cost(Collective::all_reduce, {replicated * main_grad},
+                                                w_.placement(device, Meeting::tp), s_.cluster);
     w_.wait(device, w_.collective(device, Meeting::tp, Stream::tp, cost,
                                   label(OpKind::tp_all_reduce, 0, 0)));
   }

@@ -25,6 +25,9 @@ struct ChunkState {
   std::vector<bool> reduced;    ///< by bucket
   int64_t elements = 0;         ///< padded, all buckets
   int64_t shard = 0;            ///< what this rank's optimizer owns
+  double parameter_bytes = 0;   ///< of `elements`, as gathered
+  int head_owner = 0;           ///< the head's unit number; 0 when it is elsewhere
+  int64_t replicated = 0;       ///< elements whose gradients are summed over TP at the end
 };
 
 /// Units of work in a chunk are numbered: 0 the embedding, 1..n the layers, n+1 the head.
@@ -54,6 +57,7 @@ class DataParallelWriter {
   bool reduces() const { return s_.parallel.dp * s_.parallel.cp > 1; }
   bool gathers() const { return reduces() && s_.data_parallel.distributed_optimizer; }
   bool hooks(uint32_t device) const;
+  bool deferred(uint32_t device, int chunk) const;
   void gather(uint32_t device, int chunk);
   void reduce(uint32_t device, int chunk, size_t bucket);
   void reduce_rest(uint32_t device, int chunk);

@@ -74,7 +74,7 @@ Template LayerTemplates::head_forward() const {
   return std::move(w).finish(launch());
 }
 
-Template LayerTemplates::head_backward() const {
+Template LayerTemplates::head_backward(bool deferred) const {
   TemplateWriter w(Pass::backward);
   const Gemm g = z_.output();
   w.compute(OpKind::cross_entropy,
@@ -82,7 +82,7 @@ Template LayerTemplates::head_backward() const {
   w.set_pass(Pass::backward_data);
   const double input = g.m * g.k;
   int32_t gathered = TemplateOp::none, reduced = TemplateOp::none;
-  if (gathers())
+  if (gathers() && !deferred)
     gathered = w.communicate(OpKind::tp_all_gather, Stream::tp,
                              tp_cost(Collective::all_gather, input * 2));
   const int32_t data =
@@ -91,12 +91,26 @@ Template LayerTemplates::head_backward() const {
     reduced = w.communicate_after(
         data, gathers() ? OpKind::tp_reduce_scatter : OpKind::tp_all_reduce, Stream::tp,
         tp_cost(gathers() ? Collective::reduce_scatter : Collective::all_reduce, input * 2));
-  w.set_pass(Pass::backward_weight);
-  if (gathered != TemplateOp::none) w.wait(gathered);
-  w.compute(OpKind::output_gemm, weight_gradient(g, s_.precision.parameters));
-  w.set_pass(Pass::backward);
+  if (!deferred) {
+    w.set_pass(Pass::backward_weight);
+    if (gathered != TemplateOp::none) w.wait(gathered);
+    w.compute(OpKind::output_gemm, weight_gradient(g, s_.precision.parameters));
+    w.set_pass(Pass::backward);
+  }
   if (reduced != TemplateOp::none) w.wait(reduced);
   norm_backward(w);
+  return std::move(w).finish(launch());
+}
+
+Template LayerTemplates::head_weight_gradient() const {
+  TemplateWriter w(Pass::backward_weight);
+  const Gemm g = z_.output();
+  // The next microbatch's input is gathered while this one's GEMM runs: the gather waits for no
+  // compute (Megatron-Core utils.py, drain_embedding_wgrad_compute).
+  if (gathers())
+    w.wait(w.communicate_after(TemplateOp::none, OpKind::tp_all_gather, Stream::tp,
+                               tp_cost(Collective::all_gather, g.m * g.k * 2)));
+  w.compute(OpKind::output_gemm, weight_gradient(g, s_.precision.parameters));
   return std::move(w).finish(launch());
 }
 

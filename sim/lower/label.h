@@ -30,7 +30,7 @@ enum class OpKind : uint8_t {
   cp_exchange,
   pp_forward, pp_backward,
   dp_reduce_scatter, dp_all_gather, dp_all_reduce, embedding_all_reduce, norm_all_reduce,
-  arrive, meet, launch, sync, count
+  arrive, meet, launch, step_overhead, sync, count
 };
 
 struct OpRow {
@@ -76,6 +76,7 @@ inline constexpr std::array<OpRow, static_cast<size_t>(OpKind::count)> op_rows{{
     {OpKind::arrive, "arrive", TaskClass::marker, CommClass::none},
     {OpKind::meet, "meet", TaskClass::marker, CommClass::none},
     {OpKind::launch, "launch", TaskClass::host, CommClass::none},
+    {OpKind::step_overhead, "step overhead", TaskClass::host, CommClass::none},
     {OpKind::sync, "device sync", TaskClass::host, CommClass::none},
 }};
 // clang-format on
@@ -99,6 +100,12 @@ struct Label {
   static constexpr Label unpack(uint64_t word) { return std::bit_cast<Label>(word); }
 };
 static_assert(sizeof(Label) == 8);
+constexpr uint8_t saturated_part(size_t part) {
+  return static_cast<uint8_t>(part < UINT8_MAX ? part : UINT8_MAX);
+}
+constexpr uint16_t saturated_microbatch(int microbatch) {
+  return static_cast<uint16_t>(microbatch < UINT16_MAX ? microbatch : UINT16_MAX - 1);
+}
 
 /// "fc1 gemm forward L12 mb3", for traces and messages.
 std::string describe(Label label);

@@ -30,8 +30,7 @@ LayerTemplates::LayerTemplates(const Scenario& scenario, const LayerGroups& grou
 
 LaunchCost LayerTemplates::launch() const {
   const StackProfile& stack = s_.cluster.stack;
-  return s_.layer_graphs ? LaunchCost{stack.graph_launch, {}, true}
-                         : LaunchCost{stack.launch, stack.dispatch, false};
+  return {stack.launch, stack.dispatch, stack.graph_launch};
 }
 
 void LayerTemplates::norm_forward(TemplateWriter& w) const {
@@ -42,6 +41,18 @@ void LayerTemplates::norm_backward(TemplateWriter& w) const {
   const double elements = z_.local_tokens * z_.hidden;
   w.compute(OpKind::norm, kernels_.streaming({elements * norm_backward_bytes}));
   w.compute(OpKind::residual, kernels_.streaming({elements * residual_bytes}));
+}
+
+void LayerTemplates::query_key_norms(TemplateWriter& w, double bytes) const {
+  if (!s_.model.qk_norm) return;
+  w.compute(OpKind::norm, kernels_.streaming({z_.tokens * z_.head_features * bytes}));
+  w.compute(OpKind::norm, kernels_.streaming({z_.tokens * z_.kv_features * bytes}));
+}
+
+/// Passes over q and k that rotate them.
+double LayerTemplates::rope_passes() const {
+  if (s_.model.position != PositionEmbedding::rope) return 0;
+  return s_.fused_rope ? 1 : unfused_rope_passes;
 }
 
 void LayerTemplates::quantize(TemplateWriter& w, double elements) const {
@@ -68,7 +79,8 @@ void LayerTemplates::context_ring(TemplateWriter& w, Seconds compute, Bytes mess
 void LayerTemplates::attention_forward(TemplateWriter& w) const {
   const double batch = static_cast<double>(s_.batch.micro),
                sequence = static_cast<double>(s_.batch.sequence);
-  const Attention a{batch, z_.heads, z_.head_dim, sequence / s_.parallel.cp, sequence, 0.5};
+  const Attention a{batch,    z_.heads, z_.head_dim, sequence / s_.parallel.cp,
+                    sequence, 0.5,      dtype(false)};
   const Seconds whole = kernels_.attention_forward(a);
   if (s_.parallel.cp == 1) {
     w.compute(OpKind::attention, whole);
@@ -82,7 +94,7 @@ void LayerTemplates::attention_backward(TemplateWriter& w) const {
   const double batch = static_cast<double>(s_.batch.micro),
                sequence = static_cast<double>(s_.batch.sequence);
   const int cp = s_.parallel.cp;
-  const Attention a{batch, z_.heads, z_.head_dim, sequence / cp, sequence, 0.5};
+  const Attention a{batch, z_.heads, z_.head_dim, sequence / cp, sequence, 0.5, dtype(false)};
   const Seconds whole = kernels_.attention_backward(a);
   if (cp == 1) {
     w.compute(OpKind::attention, whole);
@@ -109,6 +121,7 @@ void LayerTemplates::forward_layer_into(TemplateWriter& w, bool fp8, bool cast_w
   const double sharded = z_.local_tokens * z_.hidden;
   const double add_bytes = residual_bytes + (s_.model.hidden_dropout ? dropout_mask_bytes : 0);
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
+  w.capture(s_.graph_attention);
   if (fp8 && cast_weights) {
     double weights = 0;
     for (const Gemm& g : {z_.qkv(), z_.proj(), z_.fc1(), z_.fc2()}) weights += g.n * g.k;
@@ -123,15 +136,16 @@ void LayerTemplates::forward_layer_into(TemplateWriter& w, bool fp8, bool cast_w
   if (s_.model.query_groups < s_.parallel.tp)
     w.exposed(OpKind::tp_all_gather, Stream::tp,
               tp_cost(Collective::all_gather, z_.tokens * z_.qkv_features * s_.parallel.tp * 2));
-  const bool rope = s_.model.position == PositionEmbedding::rope;
-  const double rope_passes = rope ? (s_.fused_rope ? 1 : unfused_rope_passes) : 0;
-  w.compute(OpKind::rope, kernels_.streaming({z_.tokens * (z_.head_features + z_.kv_features) *
-                                              rope_bytes * std::max(rope_passes, 0.5)}));
+  query_key_norms(w, norm_forward_bytes);
+  if (rope_passes() > 0)
+    w.compute(OpKind::rope, kernels_.streaming({z_.tokens * (z_.head_features + z_.kv_features) *
+                                                rope_bytes * rope_passes()}));
   attention_forward(w);
   if (fp8) quantize(w, z_.tokens * z_.head_features);
   row_forward(w, {OpKind::proj_gemm, z_.proj(), TpGemm::proj_fprop, TpGemm::proj_dgrad}, fp8);
   w.compute(OpKind::residual, kernels_.streaming({sharded * add_bytes * passes}));
 
+  w.capture(s_.graph_mlp);
   norm_forward(w);
   if (fp8) quantize(w, sharded);
   column_forward(
@@ -158,6 +172,7 @@ Template LayerTemplates::layer_backward(bool fp8, Recompute recompute) const {
     forward_layer_into(w, fp8, false);
 
   w.set_pass(Pass::backward);
+  w.capture(s_.graph_mlp);
   if (s_.model.hidden_dropout)
     w.compute(OpKind::residual, kernels_.streaming({sharded * (4 + dropout_mask_bytes)}));
   row_backward(w, {OpKind::fc2_gemm, z_.fc2(), TpGemm::fc2_fprop, TpGemm::fc2_dgrad}, fp8);
@@ -169,6 +184,7 @@ Template LayerTemplates::layer_backward(bool fp8, Recompute recompute) const {
       fp8);
   norm_backward(w);
 
+  w.capture(s_.graph_attention);
   if (s_.model.hidden_dropout)
     w.compute(OpKind::residual, kernels_.streaming({sharded * (4 + dropout_mask_bytes)}));
   row_backward(w, {OpKind::proj_gemm, z_.proj(), TpGemm::proj_fprop, TpGemm::proj_dgrad}, fp8);
@@ -179,11 +195,16 @@ Template LayerTemplates::layer_backward(bool fp8, Recompute recompute) const {
   }
   attention_backward(w);
   // Rotation of dq and dk, and the copy that joins dq, dk, dv into one gradient.
-  const double rope_passes =
-      s_.model.position != PositionEmbedding::rope ? 0 : (s_.fused_rope ? 1 : unfused_rope_passes);
   w.compute(OpKind::rope, kernels_.streaming({z_.tokens * ((z_.head_features + z_.kv_features) *
-                                                               rope_bytes * rope_passes +
+                                                               rope_bytes * rope_passes() +
                                                            z_.qkv_features * 4)}));
+  query_key_norms(w, norm_backward_bytes);
+  // The forward gathered every rank's slice of q, k and v: their gradients are summed and cut
+  // again.
+  if (s_.model.query_groups < s_.parallel.tp)
+    w.exposed(
+        OpKind::tp_reduce_scatter, Stream::tp,
+        tp_cost(Collective::reduce_scatter, z_.tokens * z_.qkv_features * s_.parallel.tp * 2));
   if (fp8) quantize(w, z_.tokens * z_.qkv_features);
   column_backward(
       w, {OpKind::qkv_gemm, z_.qkv(), TpGemm::qkv_fprop, TpGemm::qkv_dgrad, TpGemm::qkv_wgrad},

@@ -30,13 +30,18 @@ class LayerTemplates {
   Template embedding_forward() const;
   Template embedding_backward() const;
   Template head_forward() const;
-  Template head_backward() const;
+  /// `deferred`: without the weight gradient of the output projection, which comes later.
+  Template head_backward(bool deferred) const;
+  /// That weight gradient of one microbatch, after the pipeline has drained.
+  Template head_weight_gradient() const;
 
  private:
   struct Linear;  // one GEMM and its names
   void forward_layer_into(TemplateWriter& w, bool fp8, bool cast_weights) const;
   void norm_forward(TemplateWriter& w) const;
   void norm_backward(TemplateWriter& w) const;
+  void query_key_norms(TemplateWriter& w, double bytes) const;
+  double rope_passes() const;
   void quantize(TemplateWriter& w, double elements) const;
   void column_forward(TemplateWriter& w, const Linear& l, bool fp8) const;
   void row_forward(TemplateWriter& w, const Linear& l, bool fp8) const;

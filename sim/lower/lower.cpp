@@ -69,8 +69,6 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding,
   std::vector<std::vector<MemoryEvent>> events(devices.size());
   std::vector<DeviceMemory> memory;
   std::vector<BucketRow> buckets;
-  const bool recompute =
-      s.recompute == Recompute::full_uniform || s.recompute == Recompute::full_block;
   for (uint32_t d = 0; d < writer.device_count(); ++d) {
     data_parallel.begin_step(d);
     pipeline.write(d, events[d]);
@@ -78,15 +76,18 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding,
     int64_t owned = 0;
     const int chunks = s.parallel.chunks(), stage = devices[d].stage;
     for (int c = 0; c < chunks; ++c) owned += data_parallel.chunk(d, c).shard;
-    const StageChunk& last = split[static_cast<size_t>((chunks - 1) * s.parallel.pp + stage)];
-    memory.push_back(
-        device_memory(s, last, data_parallel.local_parameters(d), owned, events[d],
-                      recompute ? s.recompute_layers * layer_activation_bytes(s, false) : 0));
+    std::vector<StageChunk> own;
+    for (int c = 0; c < chunks; ++c)
+      own.push_back(split[static_cast<size_t>(c * s.parallel.pp + stage)]);
+    memory.push_back(device_memory(s, own, data_parallel.local_parameters(d), owned, events[d]));
     const bool first_of_stage = d == 0 || devices[d - 1].stage != stage;
     if (first_of_stage)
       for (int c = 0; c < chunks; ++c)
         buckets.push_back(bucket_row(s, data_parallel.chunk(d, c), stage, c));
   }
+  int again = 0;
+  for (const StageChunk& c : split)
+    for (int i = 0; i < c.layer_count; ++i) again += recomputed(s, i);
   std::vector<RendezvousMember> members;
   TaskGraph graph = finish(writer, members);
   return {.graph = std::move(graph),
@@ -96,7 +97,7 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding,
           .memory = std::move(memory),
           .buckets = std::move(buckets),
           .model_flops = model_flops(s).value,
-          .hardware_flops = hardware_flops(s).value,
+          .hardware_flops = hardware_flops(s, again).value,
           .tokens = static_cast<double>(s.batch.global * s.batch.sequence),
           .barrier = true};
 }

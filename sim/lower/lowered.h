@@ -28,7 +28,8 @@ struct RendezvousMember {
 /// Bytes allocated (+) or freed (-) on a device when a task starts (allocation) or finishes (free).
 struct MemoryEvent {
   TaskId task{};
-  double bytes = 0;
+  double bytes = 0;   ///< of activations
+  double logits = 0;  ///< bytes of logits and what the loss keeps of them
 };
 
 /// Sizes of one device, bytes. `activations` is the peak of what the schedule keeps alive.

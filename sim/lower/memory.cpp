@@ -6,9 +6,64 @@
 
 namespace stepsim {
 
-DeviceMemory device_memory(const Scenario& s, const StageChunk& last_chunk, int64_t parameters,
-                           int64_t owned, std::span<const MemoryEvent> events,
-                           double recompute_bytes) {
+namespace {
+
+/// What is alive beside the kept activations while one unit is recomputed: its layers in full.
+double recompute_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
+  int largest = 0;
+  for (const StageChunk& c : chunks) largest = std::max(largest, c.layer_count);
+  switch (s.recompute) {
+    case Recompute::none:
+      return 0;
+    case Recompute::core_attention:
+      return score_bytes(s);
+    case Recompute::full_uniform:  // a block of layers at a time
+      return std::min(s.recompute_layers, largest) * layer_activation_bytes(s, false);
+    case Recompute::full_block:  // a layer at a time
+      return largest > 0 ? layer_activation_bytes(s, false) : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool quantised(const Scenario& s, int layer) {
+  return s.precision.fp8 != Fp8Recipe::none && layer >= s.precision.bf16_first_layers &&
+         layer < s.model.layers - s.precision.bf16_last_layers;
+}
+
+bool recomputed(const Scenario& s, int layer_in_chunk) {
+  return s.recompute == Recompute::full_uniform ||
+         (s.recompute == Recompute::full_block && layer_in_chunk < s.recompute_layers);
+}
+
+Kept kept_by(const Scenario& s, const StageChunk& chunk) {
+  const LayerSizes z = layer_sizes(s);
+  const double input = z.local_tokens * z.hidden * 2;
+  Kept kept;
+  // Uniform recompute keeps the input of every block of layers, the last of which may be shorter.
+  if (s.recompute == Recompute::full_uniform)
+    kept.activations = (chunk.layer_count + s.recompute_layers - 1) / s.recompute_layers * input;
+  else
+    for (int i = 0; i < chunk.layer_count; ++i)
+      kept.activations +=
+          recomputed(s, i) ? input : layer_activation_bytes(s, quantised(s, chunk.first_layer + i));
+  if (chunk.head) {
+    kept.activations += 2 * input;
+    // 16-bit logits, which the fused kernel overwrites with their gradient; the others keep an fp32
+    // softmax beside them.
+    kept.logits = z.tokens * z.vocab * (s.cross_entropy == CrossEntropy::te ? 2 : 2 + 4);
+  }
+  return kept;
+}
+
+double deferred_head_bytes(const Scenario& s) {
+  const LayerSizes z = layer_sizes(s);
+  return 2 * (z.local_tokens * z.hidden + z.tokens * z.vocab);
+}
+
+DeviceMemory device_memory(const Scenario& s, std::span<const StageChunk> chunks,
+                           int64_t parameters, int64_t owned, std::span<const MemoryEvent> events) {
   DeviceMemory m;
   const auto local = static_cast<double>(parameters);
   // Two bytes either way: a 16-bit weight, or an fp8 weight and its transposed copy (Transformer
@@ -16,17 +71,17 @@ DeviceMemory device_memory(const Scenario& s, const StageChunk& last_chunk, int6
   m.parameters = local * 2;
   m.gradients = local * (s.precision.grad_reduce_in_fp32 ? 4 : 2);
   m.optimizer = static_cast<double>(owned) * 12;  // fp32 master weight and two moments
-  double live = 0;
+  double activations = 0, logits = 0, most = -1;
   for (const MemoryEvent& e : events) {
-    live += e.bytes;
-    m.activations = std::max(m.activations, live);
+    activations += e.bytes;
+    logits += e.logits;
+    if (activations + logits <= most) continue;
+    most = activations + logits;
+    m.activations = activations;
+    m.logits = logits;
   }
-  m.activations += recompute_bytes;
+  m.activations += recompute_bytes(s, chunks);
   const LayerSizes z = layer_sizes(s);
-  if (last_chunk.head) {
-    const double copies = s.cross_entropy == CrossEntropy::te ? 2 : 2 + 4;
-    m.logits = z.tokens * z.vocab * copies;
-  }
   if (s.overlap.tp_comm_overlap) m.buffers += z.tokens * z.hidden * 2;
   if (s.parallel.tp > 1 && s.parallel.sequence_parallel) m.buffers += z.tokens * z.hidden * 2;
   m.reserve = s.cluster.device.memory_reserve.value;

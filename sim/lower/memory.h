@@ -1,6 +1,6 @@
 // Bytes of one device: parameters, gradients and optimizer by precision and sharding, activations
-// by what the schedule keeps alive, logits of the last stage, gathered-input buffers. Per rank,
-// never averaged.
+// by what the schedule keeps alive, logits of every microbatch in flight, gathered-input buffers.
+// Per rank, never averaged.
 #pragma once
 
 #include <span>
@@ -11,10 +11,22 @@
 
 namespace stepsim {
 
-/// `owned`: parameters whose optimizer state is here; `recompute_bytes`: what one recomputed unit
-/// needs on top.
-DeviceMemory device_memory(const Scenario& scenario, const StageChunk& last_chunk,
-                           int64_t parameters, int64_t owned, std::span<const MemoryEvent> events,
-                           double recompute_bytes);
+/// What one microbatch of a chunk keeps from its forward to its backward.
+struct Kept {
+  double activations = 0, logits = 0;  ///< bytes
+};
+Kept kept_by(const Scenario& scenario, const StageChunk& chunk);
+/// The head's input and output gradient of one microbatch, kept when its weight gradient is
+/// deferred.
+double deferred_head_bytes(const Scenario& scenario);
+/// Decoder layer `layer` of the model is quantised to fp8.
+bool quantised(const Scenario& scenario, int layer);
+/// The forward of the chunk's i-th layer runs again before its backward.
+bool recomputed(const Scenario& scenario, int layer_in_chunk);
+
+/// `owned`: parameters whose optimizer state is here; `chunks`: this device's; `events`: in
+/// schedule order.
+DeviceMemory device_memory(const Scenario& scenario, std::span<const StageChunk> chunks,
+                           int64_t parameters, int64_t owned, std::span<const MemoryEvent> events);
 
 }  // namespace stepsim

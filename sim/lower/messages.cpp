@@ -7,6 +7,17 @@
 
 namespace stepsim {
 
+namespace {
+Label message_label(OpKind op, const MessageKey& key) {
+  return {.op = op,
+          .pass = key.forward ? Pass::forward : Pass::backward,
+          .chunk = static_cast<uint8_t>(key.chunk),
+          .part = 0,
+          .layer = Label::no_layer,
+          .microbatch = saturated_microbatch(key.microbatch)};
+}
+}  // namespace
+
 TaskId StepWriter::transfer(const MessageKey& key) {
   const auto chunks = static_cast<size_t>(s_.parallel.chunks());
   const auto microbatches = static_cast<size_t>(s_.batch.microbatches);
@@ -15,20 +26,28 @@ TaskId StepWriter::transfer(const MessageKey& key) {
       static_cast<size_t>(key.microbatch);
   TaskId& task = messages_[key.receiver][slot];
   if (task != no_task) return task;
-  const Label label{.op = key.forward ? OpKind::pp_forward : OpKind::pp_backward,
-                    .pass = key.forward ? Pass::forward : Pass::backward,
-                    .chunk = static_cast<uint8_t>(key.chunk),
-                    .part = 0,
-                    .layer = Label::no_layer,
-                    .microbatch = static_cast<uint16_t>(std::min(key.microbatch, 65534))};
+  const Label label = message_label(key.forward ? OpKind::pp_forward : OpKind::pp_backward, key);
   const StreamId stream =
       stream_id(key.sender, key.forward ? Stream::pp_send_next : Stream::pp_send_prev);
   if (s_.costs) return task = builder_.add_unchained(s_.costs->p2p_seconds, stream, label.packed());
-  const CollectiveCost& cost = message_costs_[2 * key.sender + (key.forward ? 0 : 1)];
+  const size_t way = 2 * key.sender + (key.forward ? 0 : 1);
+  const CollectiveCost& cost = message_costs_[way];
   task = builder_.add_unchained(cost.duration.value, stream, label.packed());
-  claim(task, key.sender, key.receiver, cost.latency.value, cost.nvlink_rate.value,
-        cost.nic_rate.value);
+  links_->claim(task, key.sender, key.receiver, cost.latency.value, cost.nvlink_rate.value,
+                cost.nic_rate.value, message_routes_[way]);
   return task;
+}
+
+TaskId StepWriter::arrive(uint32_t device, StreamId stream, const MessageKey& key) {
+  const Label label = message_label(OpKind::arrive, key);
+  host_work(device, {launch_seconds_}, label);
+  const TaskId arrival = builder_.add_task(0, stream, label.packed());
+  if (const TaskId tail = compute_tail(device); tail != no_task) builder_.add_edge(tail, arrival);
+  for (TaskId p : pending_[device]) builder_.add_edge(p, arrival);
+  if (host_)
+    builder_.add_start_edge(builder_.tail(stream_id(device, Stream::host)), arrival,
+                            launch_seconds_);
+  return arrival;
 }
 
 void StepWriter::post_send(const MessageKey& key, bool asynchronous) {
@@ -37,26 +56,14 @@ void StepWriter::post_send(const MessageKey& key, bool asynchronous) {
       stream_id(key.sender, key.forward ? Stream::pp_send_next : Stream::pp_send_prev);
   const StreamId in =
       stream_id(key.receiver, key.forward ? Stream::pp_recv_prev : Stream::pp_recv_next);
+  TaskId arrival = no_task;
   if (asynchronous) {
     // Receives are posted ahead: the transfer waits for nothing but its producer and its queue.
     builder_.add_edge(compute_tail(key.sender), moved);
-    builder_.chain(out, moved);
-    members_.push_back({moved, out, no_task});
     members_.push_back({moved, in, no_task});
-    return;
+  } else {
+    arrival = arrive(key.sender, out, key);
   }
-  const Label label{.op = OpKind::arrive,
-                    .pass = key.forward ? Pass::forward : Pass::backward,
-                    .chunk = static_cast<uint8_t>(key.chunk),
-                    .part = 0,
-                    .layer = Label::no_layer,
-                    .microbatch = static_cast<uint16_t>(std::min(key.microbatch, 65534))};
-  host_work(key.sender, {launch_seconds_}, label);
-  const TaskId arrival = builder_.add_task(0, out, label.packed());
-  builder_.add_edge(compute_tail(key.sender), arrival);
-  if (host_)
-    builder_.add_start_edge(builder_.tail(stream_id(key.sender, Stream::host)), arrival,
-                            launch_seconds_);
   builder_.chain(out, moved);
   members_.push_back({moved, out, arrival});
 }
@@ -65,19 +72,7 @@ void StepWriter::post_receive(const MessageKey& key) {
   const TaskId moved = transfer(key);
   const StreamId in =
       stream_id(key.receiver, key.forward ? Stream::pp_recv_prev : Stream::pp_recv_next);
-  const Label label{.op = OpKind::arrive,
-                    .pass = key.forward ? Pass::forward : Pass::backward,
-                    .chunk = static_cast<uint8_t>(key.chunk),
-                    .part = 0,
-                    .layer = Label::no_layer,
-                    .microbatch = static_cast<uint16_t>(std::min(key.microbatch, 65534))};
-  host_work(key.receiver, {launch_seconds_}, label);
-  const TaskId arrival = builder_.add_task(0, in, label.packed());
-  const TaskId tail = compute_tail(key.receiver);
-  if (tail != no_task) builder_.add_edge(tail, arrival);
-  if (host_)
-    builder_.add_start_edge(builder_.tail(stream_id(key.receiver, Stream::host)), arrival,
-                            launch_seconds_);
+  const TaskId arrival = arrive(key.receiver, in, key);
   builder_.chain(in, moved);
   members_.push_back({moved, in, arrival});
 }

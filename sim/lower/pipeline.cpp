@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/lower/memory.h"
+
 namespace stepsim {
 
 PipelineWriter::PipelineWriter(const Scenario& scenario, const Mesh& mesh, const Folding& folding,
@@ -15,18 +17,14 @@ PipelineWriter::PipelineWriter(const Scenario& scenario, const Mesh& mesh, const
       dp_(data_parallel),
       shape_(schedule_shape(scenario)) {}
 
-const StageChunk& PipelineWriter::stage_chunk(uint32_t, int chunk) const {
+const StageChunk& PipelineWriter::stage_chunk(int chunk) const {
   return split_[static_cast<size_t>(chunk * s_.parallel.pp + stage_)];
 }
 
-bool PipelineWriter::quantised(int layer) const {
-  return s_.precision.fp8 != Fp8Recipe::none && layer >= s_.precision.bf16_first_layers &&
-         layer < s_.model.layers - s_.precision.bf16_last_layers;
-}
-
-bool PipelineWriter::recomputed(int layer_in_chunk) const {
-  return s_.recompute == Recompute::full_uniform ||
-         (s_.recompute == Recompute::full_block && layer_in_chunk < s_.recompute_layers);
+bool PipelineWriter::head_deferred(const StageChunk& chunk, int microbatch) const {
+  // A limit of 0 defers every microbatch (Megatron-Core tensor_parallel/layers.py).
+  const int limit = s_.overlap.wgrad_deferral_limit;
+  return chunk.head && s_.overlap.defer_embedding_wgrad && (limit == 0 || microbatch < limit);
 }
 
 void PipelineWriter::make_templates(uint32_t device) {
@@ -46,7 +44,9 @@ void PipelineWriter::make_templates(uint32_t device) {
   templates_->embedding_forward = make.embedding_forward();
   templates_->embedding_backward = make.embedding_backward();
   templates_->head_forward = make.head_forward();
-  templates_->head_backward = make.head_backward();
+  for (bool deferred : {false, true})
+    templates_->head_backward[deferred] = make.head_backward(deferred);
+  templates_->head_weight_gradient = make.head_weight_gradient();
 }
 
 void PipelineWriter::reserve() {
@@ -69,63 +69,46 @@ void PipelineWriter::reserve() {
                        static_cast<size_t>(stamps * starts));
 }
 
-double PipelineWriter::chunk_activation_bytes(const StageChunk& chunk) const {
-  const LayerSizes z = layer_sizes(s_);
-  const double input = z.local_tokens * z.hidden * 2;
-  double bytes = 0;
-  for (int i = 0; i < chunk.layer_count; ++i)
-    bytes += recomputed(i)
-                 ? input / (s_.recompute == Recompute::full_uniform ? s_.recompute_layers : 1)
-                 : layer_activation_bytes(s_, quantised(chunk.first_layer + i));
-  if (chunk.head) bytes += 2 * input;
-  return bytes;
+namespace {
+Label computation(Pass pass, int chunk, int microbatch) {
+  return {.op = OpKind::given,
+          .pass = pass,
+          .chunk = static_cast<uint8_t>(chunk),
+          .part = 0,
+          .layer = Label::no_layer,
+          .microbatch = saturated_microbatch(microbatch)};
 }
+}  // namespace
 
-void PipelineWriter::forward(uint32_t device, int chunk, int microbatch) {
-  const StageChunk& c = stage_chunk(device, chunk);
-  Label label{.op = OpKind::given,
-              .pass = Pass::forward,
-              .chunk = static_cast<uint8_t>(chunk),
-              .part = 0,
-              .layer = Label::no_layer,
-              .microbatch = static_cast<uint16_t>(std::min(microbatch, 65534))};
+TaskId PipelineWriter::forward(uint32_t device, int chunk, int microbatch) {
+  const StageChunk& c = stage_chunk(chunk);
+  Label label = computation(Pass::forward, chunk, microbatch);
   if (s_.costs) {
-    w_.kernel(device,
-              {s_.costs->forward_seconds[static_cast<size_t>(chunk * s_.parallel.pp + stage_)]},
-              label);
-    return;
+    const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
+    return w_.kernel(device, {s_.costs->forward_seconds[stage]}, label);
   }
-  const auto need = [&](int owner) {
+  TaskId first = no_task;
+  const auto stamp = [&](int owner, const Template& t) {
     if (microbatch == 0) dp_->need(device, chunk, owner);
+    const TaskId kernel = w_.stamp(device, t, label);
+    if (first == no_task) first = kernel;
   };
-  if (c.embedding) {
-    need(0);
-    w_.stamp(device, templates_->embedding_forward, label);
-  }
+  if (c.embedding) stamp(0, templates_->embedding_forward);
   for (int i = 0; i < c.layer_count; ++i) {
-    need(i + 1);
     label.layer = static_cast<uint16_t>(c.first_layer + i);
-    w_.stamp(device, templates_->layer_forward[quantised(label.layer)][microbatch == 0], label);
+    stamp(i + 1, templates_->layer_forward[quantised(s_, label.layer)][microbatch == 0]);
   }
-  if (c.head) {
-    need(c.layer_count + 1);
-    label.layer = Label::no_layer;
-    w_.stamp(device, templates_->head_forward, label);
-  }
+  label.layer = Label::no_layer;
+  if (c.head) stamp(c.layer_count + 1, templates_->head_forward);
+  return first;
 }
 
 void PipelineWriter::backward(uint32_t device, int chunk, int microbatch) {
-  const StageChunk& c = stage_chunk(device, chunk);
-  Label label{.op = OpKind::given,
-              .pass = Pass::backward,
-              .chunk = static_cast<uint8_t>(chunk),
-              .part = 0,
-              .layer = Label::no_layer,
-              .microbatch = static_cast<uint16_t>(std::min(microbatch, 65534))};
+  const StageChunk& c = stage_chunk(chunk);
+  Label label = computation(Pass::backward, chunk, microbatch);
   if (s_.costs) {
-    w_.kernel(device,
-              {s_.costs->backward_seconds[static_cast<size_t>(chunk * s_.parallel.pp + stage_)]},
-              label);
+    const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
+    w_.kernel(device, {s_.costs->backward_seconds[stage]}, label);
     return;
   }
   const bool last = microbatch + 1 == s_.batch.microbatches;
@@ -133,18 +116,28 @@ void PipelineWriter::backward(uint32_t device, int chunk, int microbatch) {
     if (last) dp_->gradient_ready(device, chunk, owner);
   };
   if (c.head) {
-    w_.stamp(device, templates_->head_backward, label);
+    w_.stamp(device, templates_->head_backward[head_deferred(c, microbatch)], label);
     ready(c.layer_count + 1);
   }
   for (int i = c.layer_count; i-- > 0;) {
     label.layer = static_cast<uint16_t>(c.first_layer + i);
-    w_.stamp(device, templates_->layer_backward[quantised(label.layer)][recomputed(i)], label);
+    w_.stamp(device, templates_->layer_backward[quantised(s_, label.layer)][recomputed(s_, i)],
+             label);
     ready(i + 1);
   }
   if (c.embedding) {
     label.layer = Label::no_layer;
     w_.stamp(device, templates_->embedding_backward, label);
     ready(0);
+  }
+}
+
+void PipelineWriter::drain_head(uint32_t device, std::vector<MemoryEvent>& memory) {
+  const int chunk = s_.parallel.chunks() - 1;
+  for (int m = 0; m < s_.batch.microbatches && head_deferred(stage_chunk(chunk), m); ++m) {
+    w_.stamp(device, templates_->head_weight_gradient,
+             computation(Pass::backward_weight, chunk, m));
+    memory.push_back({w_.compute_tail(device), -deferred_head_bytes(s_)});
   }
 }
 
@@ -190,23 +183,26 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
     make_templates(device);
     if (first) reserve();
   }
-  std::vector<double> bytes;
+  std::vector<Kept> kept;
   for (int c = 0; c < s_.parallel.chunks(); ++c)
-    bytes.push_back(s_.costs ? 0 : chunk_activation_bytes(stage_chunk(device, c)));
+    kept.push_back(s_.costs ? Kept{} : kept_by(s_, stage_chunk(c)));
   int forwards = 0, backwards = 0;
   for (const Action& a : schedule_row(s_.schedule).program(shape_, stage_)) {
+    const Kept& k = kept[a.chunk];
     switch (a.kind) {
       case ActionKind::forward: {
         if (dp_) dp_->before_forward(device, forwards);
         ++forwards;
-        const TaskId before{w_.builder().task_count()};
-        forward(device, a.chunk, a.microbatch);
-        if (bytes[a.chunk] > 0) memory.push_back({before, bytes[a.chunk]});
+        const TaskId first = forward(device, a.chunk, a.microbatch);
+        if (k.activations > 0) memory.push_back({first, k.activations, k.logits});
         break;
       }
       case ActionKind::backward:
         backward(device, a.chunk, a.microbatch);
-        if (bytes[a.chunk] > 0) memory.push_back({w_.compute_tail(device), -bytes[a.chunk]});
+        if (k.activations > 0)
+          memory.push_back({w_.compute_tail(device), -k.activations, -k.logits});
+        if (!s_.costs && head_deferred(stage_chunk(a.chunk), a.microbatch))
+          memory.push_back({w_.compute_tail(device), deferred_head_bytes(s_)});
         if (dp_) dp_->after_backward(device, backwards);
         ++backwards;
         break;
@@ -222,6 +218,7 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
         message(device, a);
     }
   }
+  if (!s_.costs) drain_head(device, memory);
 }
 
 }  // namespace stepsim

@@ -23,23 +23,24 @@ class PipelineWriter {
 
   /// Appends the device's allocation events (activation bytes of chunks in flight).
   void write(uint32_t device, std::vector<MemoryEvent>& memory);
-  /// Bytes that one microbatch of a chunk keeps until its backward.
-  double chunk_activation_bytes(const StageChunk& chunk) const;
 
  private:
   /// Templates of one device; layers differ by precision, first microbatch and recompute.
   struct Templates {
     Template layer_forward[2][2], layer_backward[2][2];
-    Template embedding_forward, embedding_backward, head_forward, head_backward;
+    Template embedding_forward, embedding_backward, head_forward;
+    Template head_backward[2];  ///< with its weight gradient, and without
+    Template head_weight_gradient;
   };
   void make_templates(uint32_t device);
   void reserve();
-  void forward(uint32_t device, int chunk, int microbatch);
+  /// Returns its first kernel.
+  TaskId forward(uint32_t device, int chunk, int microbatch);
   void backward(uint32_t device, int chunk, int microbatch);
+  void drain_head(uint32_t device, std::vector<MemoryEvent>& memory);
+  bool head_deferred(const StageChunk& chunk, int microbatch) const;
   void message(uint32_t device, const Action& action);
-  const StageChunk& stage_chunk(uint32_t device, int chunk) const;
-  bool quantised(int layer) const;
-  bool recomputed(int layer_in_chunk) const;
+  const StageChunk& stage_chunk(int chunk) const;
 
   const Scenario& s_;
   const Mesh& mesh_;

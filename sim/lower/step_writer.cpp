@@ -10,11 +10,13 @@ namespace {
 
 constexpr size_t at(Meeting m) { return static_cast<size_t>(m); }
 
-Meeting meeting_of(CommClass c) { return c == CommClass::cp ? Meeting::cp : Meeting::tp; }
+constexpr std::array<std::pair<Meeting, GroupKind>, 4> group_meetings{
+    {{Meeting::tp, GroupKind::tp},
+     {Meeting::cp, GroupKind::cp},
+     {Meeting::dp, GroupKind::dp_cp},
+     {Meeting::embedding, GroupKind::embedding}}};
 
-/// Links of one device, in the order add_links creates them.
-enum Link : uint32_t { nvlink_out, nvlink_in, nic_out, nic_in, link_count };
-ResourceId link(uint32_t device, Link l) { return ResourceId{device * link_count + l}; }
+Meeting meeting_of(CommClass c) { return c == CommClass::cp ? Meeting::cp : Meeting::tp; }
 
 }  // namespace
 
@@ -43,23 +45,19 @@ StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding
   if (scenario.parallel.pp > 1)
     for (auto& m : messages_) m.assign(per_device, no_task);
   place_groups(fabric);
-  add_links();
+  links_ = std::make_unique<Links>(scenario.cluster, device_count(), shared_links(), builder_);
+  find_routes(fabric);
 }
 
 void StepWriter::place_groups(const Fabric& fabric) {
-  constexpr std::array<std::pair<Meeting, GroupKind>, 4> kinds{
-      {{Meeting::tp, GroupKind::tp},
-       {Meeting::cp, GroupKind::cp},
-       {Meeting::dp, GroupKind::dp_cp},
-       {Meeting::embedding, GroupKind::embedding}}};
   const auto devices = static_cast<uint32_t>(folding_.ranks.size());
   for (uint32_t d = 0; d < devices; ++d) {
-    for (const auto& [meeting, kind] : kinds) {
+    for (const auto& [meeting, kind] : group_meetings) {
       Peers& peers = peers_[d][at(meeting)];
       peers.leader = d;
       if (mesh_.group_size(kind) < 2) continue;
       const std::vector<int> ranks = mesh_.group(kind, folding_.ranks[d]);
-      if (!s_.costs) placements_[d][at(meeting)] = place(ranks, fabric, s_.cluster);
+      if (!s_.costs) placements_[d][at(meeting)] = place(ranks, fabric);
       if (folding_.regular && kind != GroupKind::embedding) continue;
       std::set<uint32_t> members;
       for (int r : ranks) members.insert(static_cast<uint32_t>(folding_.device(r)));
@@ -85,59 +83,62 @@ void StepWriter::place_groups(const Fabric& fabric) {
                       (s_.parallel.cp * tp)};
   for (uint32_t d = 0; d < devices; ++d)
     for (int offset : {1, -1}) {
-      const std::array<int, 2> pair{folding_.ranks[d], [&] {
-                                      Coordinates c = mesh_.coordinates(folding_.ranks[d]);
-                                      c.pp = (c.pp + offset + s_.parallel.pp) % s_.parallel.pp;
-                                      return mesh_.rank(c);
-                                    }()};
-      message_costs_.push_back(collective_cost(Collective::send_recv, message,
-                                               place(pair, fabric, s_.cluster), s_.cluster));
+      const std::array<int, 2> pair{folding_.ranks[d], stage_neighbour(folding_.ranks[d], offset)};
+      message_costs_.push_back(
+          collective_cost(Collective::send_recv, message, place(pair, fabric), s_.cluster));
     }
 }
 
-void StepWriter::add_links() {
-  // A link that a single queue uses never contends: leave its claims out.
-  int nvlink_users = 0, nic_users = 0;
-  const auto count = [&](const GroupPlacement& g, int size, int queues) {
-    if (size < 2) return;
-    if (g.per_domain > 1) nvlink_users += queues;
-    if (g.domains > 1) nic_users += queues;
-  };
-  count(placements_[0][at(Meeting::tp)], s_.parallel.tp, 1);
-  count(placements_[0][at(Meeting::cp)], s_.parallel.cp, 1);
-  count(placements_[0][at(Meeting::dp)], s_.parallel.dp * s_.parallel.cp, 1);
-  for (const CollectiveCost& c : message_costs_) {
-    if (c.nvlink_rate.value > 0) nvlink_users += 2;
-    if (c.nic_rate.value > 0) nic_users += 2;
-  }
-  nvlink_shared_ = nvlink_users > 1;
-  nic_shared_ = nic_users > 1;
-  if (!nvlink_shared_ && !nic_shared_) return;
-  const Cluster& c = s_.cluster;
-  const double nvlink = c.device.nvlink_bandwidth.value * c.device.nvlink_efficiency;
-  const double nic = c.nic_bandwidth.value * c.nic_efficiency * c.nics_per_node / c.gpus_per_node;
+SharedLinks StepWriter::shared_links() const {
+  // Any two queues of any device may meet on a link. What a free-form graph shares is only known by
+  // its routes.
+  SharedLinks shared{.nvlink = false, .network = !s_.cluster.links.empty()};
+  if (s_.costs) return {};
   for (uint32_t d = 0; d < device_count(); ++d) {
-    for (Link l : {nvlink_out, nvlink_in, nic_out, nic_in}) {
-      [[maybe_unused]] const ResourceId id =
-          builder_.add_resource(l == nvlink_out || l == nvlink_in ? nvlink : nic);
-      assert(id == link(d, l));
+    int nvlink_users = 0, nic_users = 0;
+    const auto count = [&](Meeting meeting, int size) {
+      const GroupPlacement& g = placement(d, meeting);
+      if (size < 2) return;
+      if (g.per_domain > 1) ++nvlink_users;
+      if (g.domains > 1) ++nic_users;
+    };
+    count(Meeting::tp, s_.parallel.tp);
+    count(Meeting::cp, s_.parallel.cp);
+    count(Meeting::dp, s_.parallel.dp * s_.parallel.cp);
+    for (size_t way = 0; way < 2 && !message_costs_.empty(); ++way) {
+      // A send, and the receive from that side.
+      const CollectiveCost& c = message_costs_[2 * d + way];
+      if (c.nvlink_rate.value > 0) nvlink_users += 2;
+      if (c.nic_rate.value > 0) nic_users += 2;
     }
+    shared.nvlink |= nvlink_users > 1;
+    shared.network |= nic_users > 1;
+  }
+  return shared;
+}
+
+void StepWriter::find_routes(const Fabric& fabric) {
+  routes_.resize(device_count());
+  message_routes_.resize(2 * device_count());
+  if (s_.cluster.links.empty() || s_.costs) return;
+  for (uint32_t d = 0; d < device_count(); ++d) {
+    const int rank = folding_.ranks[d];
+    for (const auto& [meeting, kind] : group_meetings) {
+      if (mesh_.group_size(kind) < 2) continue;
+      const int next = next_over_network(mesh_.group(kind, rank), rank, fabric);
+      if (next >= 0) routes_[d][at(meeting)] = links_->route(fabric, rank, next);
+    }
+    if (s_.parallel.pp < 2) continue;
+    for (int way = 0; way < 2; ++way)
+      message_routes_[2 * d + static_cast<uint32_t>(way)] =
+          links_->route(fabric, rank, stage_neighbour(rank, way == 0 ? 1 : -1));
   }
 }
 
-void StepWriter::claim(TaskId task, uint32_t out, uint32_t in, double latency, double nvlink,
-                       double nic) {
-  std::array<Claim, 4> claims;
-  size_t n = 0;
-  if (nvlink_shared_ && nvlink > 0) {
-    claims[n++] = {link(out, nvlink_out), static_cast<float>(nvlink), 1};
-    claims[n++] = {link(in, nvlink_in), static_cast<float>(nvlink), 1};
-  }
-  if (nic_shared_ && nic > 0) {
-    claims[n++] = {link(out, nic_out), static_cast<float>(nic), 1};
-    claims[n++] = {link(in, nic_in), static_cast<float>(nic), 1};
-  }
-  if (n > 0) builder_.set_claims(task, latency, std::span(claims.data(), n));
+int StepWriter::stage_neighbour(int rank, int offset) const {
+  Coordinates c = mesh_.coordinates(rank);
+  c.pp = (c.pp + offset + s_.parallel.pp) % s_.parallel.pp;
+  return mesh_.rank(c);
 }
 
 void StepWriter::drain_pending(uint32_t device, TaskId task) {
@@ -165,13 +166,14 @@ TaskId StepWriter::enter(uint32_t device, Meeting meeting, StreamId stream, doub
   return moved;
 }
 
-void StepWriter::stamp(uint32_t device, const Template& t, Label base) {
+TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
   const TaskId previous = compute_tail(device);
   TaskId host = no_task;
   if (host_) {
     base.op = OpKind::launch;
     host = builder_.add_task(t.host_seconds, stream_id(device, Stream::host), base.packed());
   }
+  TaskId first = no_task;
   scratch_.resize(t.ops.size());
   for (size_t i = 0; i < t.ops.size(); ++i) {
     const TemplateOp& op = t.ops[i];
@@ -183,10 +185,13 @@ void StepWriter::stamp(uint32_t device, const Template& t, Label base) {
     TaskId entry = no_task, task = no_task;
     if (op.stream == Stream::compute) {
       task = entry = builder_.add_task(op.duration_seconds, stream, label.packed());
+      if (first == no_task) first = task;
       if (!pending_[device].empty()) drain_pending(device, task);
     } else {
-      task = enter(device, meeting_of(row(op.op).comm), stream, op.duration_seconds, label, entry);
-      claim(task, device, device, op.latency_seconds, op.nvlink_rate, op.nic_rate);
+      const Meeting meeting = meeting_of(row(op.op).comm);
+      task = enter(device, meeting, stream, op.duration_seconds, label, entry);
+      links_->claim(task, device, device, op.latency_seconds, op.nvlink_rate, op.nic_rate,
+                    routes_[device][at(meeting)]);
     }
     for (int32_t a : op.after) {
       if (a == TemplateOp::none) continue;
@@ -197,6 +202,7 @@ void StepWriter::stamp(uint32_t device, const Template& t, Label base) {
       builder_.add_start_edge(host, entry, op.launch_lag_seconds);
     scratch_[i] = task;
   }
+  return first;
 }
 
 TaskId StepWriter::kernel(uint32_t device, Seconds duration, Label label) {
@@ -221,7 +227,8 @@ TaskId StepWriter::collective(uint32_t device, Meeting meeting, Stream stream,
   TaskId entry = no_task;
   const TaskId task =
       enter(device, meeting, stream_id(device, stream), cost.duration.value, label, entry);
-  claim(task, device, device, cost.latency.value, cost.nvlink_rate.value, cost.nic_rate.value);
+  links_->claim(task, device, device, cost.latency.value, cost.nvlink_rate.value,
+                cost.nic_rate.value, routes_[device][at(meeting)]);
   if (after != no_task) builder_.add_edge(after, entry);
   for (TaskId p : pending_[device]) builder_.add_edge(p, entry);
   if (host != no_task) builder_.add_start_edge(host, entry, launch_seconds_);
@@ -242,8 +249,14 @@ void StepWriter::device_sync(uint32_t device, Label label) {
 
 void StepWriter::host_work(uint32_t device, Seconds duration, Label label) {
   if (!host_) return;
-  label.op = OpKind::launch;
+  if (label.op != OpKind::step_overhead) label.op = OpKind::launch;
   builder_.add_task(duration.value, stream_id(device, Stream::host), label.packed());
+}
+
+void StepWriter::host_block(uint32_t device, Seconds duration, Label label) {
+  if (host_) return host_work(device, duration, label);
+  label.op = OpKind::step_overhead;
+  wait(device, builder_.add_task(duration.value, stream_id(device, Stream::host), label.packed()));
 }
 
 }  // namespace stepsim

@@ -9,9 +9,11 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "sim/config/scenario.h"
+#include "sim/lower/links.h"
 #include "sim/lower/lowered.h"
 #include "sim/lower/template.h"
 #include "sim/network/collective.h"
@@ -38,8 +40,9 @@ class StepWriter {
   StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding& folding,
              const Fabric& fabric);
 
-  /// Stamps `t` on `device`; every label starts as `base` (layer, chunk, microbatch).
-  void stamp(uint32_t device, const Template& t, Label base);
+  /// Stamps `t` on `device`; every label starts as `base` (layer, chunk, microbatch). Returns its
+  /// first kernel.
+  TaskId stamp(uint32_t device, const Template& t, Label base);
   /// A kernel outside any template.
   TaskId kernel(uint32_t device, Seconds duration, Label label);
   /// A collective behind the device's compute so far; what needs it waits through `wait`.
@@ -51,6 +54,8 @@ class StepWriter {
   void device_sync(uint32_t device, Label label);
   /// Host work that launches nothing.
   void host_work(uint32_t device, Seconds duration, Label label);
+  /// Host work that the device waits for even where launches are not modelled (a captured step).
+  void host_block(uint32_t device, Seconds duration, Label label);
 
   /// Sender's (or receiver's) half of a message; its transfer starts when both have been posted.
   void post_send(const MessageKey& key, bool asynchronous);
@@ -69,12 +74,14 @@ class StepWriter {
 
  private:
   void place_groups(const Fabric& fabric);
-  void add_links();
+  SharedLinks shared_links() const;
+  void find_routes(const Fabric& fabric);
+  int stage_neighbour(int rank, int offset) const;
   TaskId enter(uint32_t device, Meeting meeting, StreamId stream, double duration, Label label,
                TaskId& entry);
-  void claim(TaskId task, uint32_t out, uint32_t in, double latency, double nvlink, double nic);
   void drain_pending(uint32_t device, TaskId task);
-  CollectiveCost message_cost(uint32_t sender, uint32_t receiver) const;
+  /// A zero-length task on `stream` behind everything that the device's next kernel waits for.
+  TaskId arrive(uint32_t device, StreamId stream, const MessageKey& key);
 
   const Scenario& s_;
   const Mesh& mesh_;
@@ -93,7 +100,10 @@ class StepWriter {
       messages_;  ///< by receiving device: direction, chunk, microbatch
   std::vector<CollectiveCost> message_costs_;  ///< by sender: to the next and to the previous stage
   std::vector<RendezvousMember> members_;
-  bool nvlink_shared_ = false, nic_shared_ = false;
+  std::unique_ptr<Links> links_;
+  /// Free-form graphs: the links over which a device sends to the next domain, by meeting.
+  std::vector<std::array<std::vector<ResourceId>, static_cast<size_t>(Meeting::count)>> routes_;
+  std::vector<std::vector<ResourceId>> message_routes_;  ///< as message_costs_
   double launch_seconds_ = 0;
   std::vector<TaskId> scratch_;
 };

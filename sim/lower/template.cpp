@@ -9,7 +9,8 @@ int32_t TemplateWriter::compute(OpKind op, Seconds duration, int part) {
   TemplateOp t{.duration_seconds = duration.value,
                .op = op,
                .pass = pass_,
-               .part = static_cast<uint8_t>(part)};
+               .part = saturated_part(static_cast<size_t>(part)),
+               .captured = captured_};
   assert(pending_.size() <= t.after.size());
   std::copy(pending_.begin(), pending_.end(), t.after.begin());
   pending_.clear();
@@ -31,7 +32,8 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
                .op = op,
                .pass = pass_,
                .stream = stream,
-               .part = static_cast<uint8_t>(part)};
+               .part = saturated_part(static_cast<size_t>(part)),
+               .captured = captured_};
   t.after[0] = after;
   template_.ops.push_back(t);
   return static_cast<int32_t>(template_.ops.size()) - 1;
@@ -47,8 +49,12 @@ Template TemplateWriter::finish(LaunchCost launch) && {
   tail.fill(TemplateOp::none);
   for (size_t i = 0; i < template_.ops.size(); ++i) {
     TemplateOp& op = template_.ops[i];
-    if (i == 0 || !launch.captured) issued += launch.launch;
-    if (!launch.captured && op.part == 0 && op.op != OpKind::tp_exchange) issued += launch.dispatch;
+    if (op.captured) {
+      if (i == 0 || !template_.ops[i - 1].captured) issued += launch.graph;
+    } else {
+      issued += launch.launch;
+      if (op.part == 0 && op.op != OpKind::tp_exchange) issued += launch.dispatch;
+    }
     op.launch_lag_seconds = issued.value;
     double implied = -1;
     const auto behind = [&](int32_t p) {

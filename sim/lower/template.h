@@ -29,6 +29,7 @@ struct TemplateOp {
   Pass pass{};
   Stream stream = Stream::compute;
   uint8_t part = 0;
+  bool captured = false;    ///< inside a CUDA graph: its first operation launches all of it
   bool launch_edge = true;  ///< false when earlier launches imply this one
 };
 
@@ -42,8 +43,7 @@ struct Template {
 /// of a captured graph. Pieces of a split operator and peer copies are issued inside one call: they
 /// cost their launch only.
 struct LaunchCost {
-  Seconds launch, dispatch;
-  bool captured = false;  ///< the template is one graph: `launch` once for all
+  Seconds launch, dispatch, graph;
 };
 
 /// Builds a template operation by operation.
@@ -51,6 +51,8 @@ class TemplateWriter {
  public:
   explicit TemplateWriter(Pass pass) : pass_(pass) {}
   void set_pass(Pass pass) { pass_ = pass; }
+  /// What follows is inside a CUDA graph, or not.
+  void capture(bool on) { captured_ = on; }
 
   /// A kernel on the compute stream; consumes the pending waits. Returns its index.
   int32_t compute(OpKind op, Seconds duration, int part = 0);
@@ -73,6 +75,7 @@ class TemplateWriter {
 
  private:
   Pass pass_;
+  bool captured_ = false;
   Template template_;
   std::vector<int32_t> pending_;
   int32_t last_compute_ = TemplateOp::previous;

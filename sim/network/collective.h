@@ -25,16 +25,23 @@ enum class Collective { all_reduce, all_gather, reduce_scatter, send_recv, peer_
 /// members.
 struct GroupPlacement {
   int size = 1;
-  int per_domain = 1;       ///< members in one NVLink domain
-  int domains = 1;          ///< NVLink domains spanned
-  int nics_per_domain = 1;  ///< NICs that this group's members bring in one domain
+  int per_domain = 1;  ///< members in one NVLink domain
+  int domains = 1;     ///< NVLink domains spanned
   BytesPerSecond
       network_bandwidth;    ///< one member's share between domains (route, oversubscription)
   Seconds network_latency;  ///< one hop between domains
 };
 
 /// Placement of a group given as global ranks (rank r sits on GPU r).
-GroupPlacement place(std::span<const int> gpus, const Fabric& fabric, const Cluster& cluster);
+GroupPlacement place(std::span<const int> gpus, const Fabric& fabric);
+
+/// Whom `gpu` sends to in the next domain of its group's ring; -1: nobody.
+int next_over_network(std::span<const int> gpus, int gpu, const Fabric& fabric);
+/// Sizes of the blocks of consecutive GPUs that share an NVLink domain, a node or a switch:
+/// groups that lie alike in all of them cost alike. A free-form graph has none.
+std::vector<int> sharing_units(const Cluster& cluster);
+/// Everything that the cost of a group depends on: groups of equal keys cost alike.
+std::vector<double> placement_key(const GroupPlacement& group);
 
 /// What a collective costs one member, alone on its links.
 struct CollectiveCost {

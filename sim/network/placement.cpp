@@ -22,20 +22,11 @@ std::vector<std::vector<int>> by_domain(std::span<const int> gpus, const Fabric&
   return domains;
 }
 
-/// NICs that these members of one domain can use. A GPU brings its own; GPUs can also share one.
-int nics_of(const std::vector<int>& members, const Cluster& cluster) {
-  const int gpus = cluster.gpus_per_node, nics = cluster.nics_per_node;
-  if (nics >= gpus) return static_cast<int>(members.size()) * (nics / gpus);
-  std::set<int> used;
-  for (const int gpu : members) used.insert(gpu / gpus * nics + gpu % gpus * nics / gpus);
-  return static_cast<int>(used.size());
-}
-
 }  // namespace
 
 // The ring visits domain after domain; member i of one sends to member i of the next. The slowest
 // such route sets the pace.
-GroupPlacement place(std::span<const int> gpus, const Fabric& fabric, const Cluster& cluster) {
+GroupPlacement place(std::span<const int> gpus, const Fabric& fabric) {
   GroupPlacement group;
   group.size = static_cast<int>(gpus.size());
   const std::vector<std::vector<int>> domains = by_domain(gpus, fabric);
@@ -44,7 +35,6 @@ GroupPlacement place(std::span<const int> gpus, const Fabric& fabric, const Clus
   const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
   const std::vector<int>& fewest = *std::min_element(domains.begin(), domains.end(), fewer);
   group.per_domain = static_cast<int>(fewest.size());
-  group.nics_per_domain = nics_of(fewest, cluster);
   if (group.domains == 1) return group;
 
   group.network_bandwidth = {std::numeric_limits<double>::infinity()};
@@ -70,6 +60,34 @@ GroupPlacement place(std::span<const int> gpus, const Fabric& fabric, const Clus
   for (const auto& [hop, flow] : flows)
     group.network_bandwidth = std::min(group.network_bandwidth, flow.first / flow.second);
   return group;
+}
+
+int next_over_network(std::span<const int> gpus, int gpu, const Fabric& fabric) {
+  const std::vector<std::vector<int>> domains = by_domain(gpus, fabric);
+  for (size_t d = 0; d < domains.size() && domains.size() > 1; ++d)
+    for (size_t i = 0; i < domains[d].size(); ++i) {
+      const std::vector<int>& next = domains[(d + 1) % domains.size()];
+      if (domains[d][i] == gpu) return i < next.size() ? next[i] : -1;
+    }
+  return -1;
+}
+
+std::vector<int> sharing_units(const Cluster& cluster) {
+  const int gpus = cluster.gpus_per_node;
+  std::vector<int> units{std::max(1, cluster.nvlink_domain), gpus};
+  // The last tier spans the system.
+  int64_t unit = gpus;
+  for (size_t tier = 0; tier + 1 < cluster.tiers.size(); ++tier) {
+    unit = std::min<int64_t>(unit * std::max(1, cluster.tiers[tier].radix), cluster.gpus);
+    units.push_back(static_cast<int>(unit));
+  }
+  return units;
+}
+
+std::vector<double> placement_key(const GroupPlacement& group) {
+  return {static_cast<double>(group.size), static_cast<double>(group.per_domain),
+          static_cast<double>(group.domains), group.network_bandwidth.value,
+          group.network_latency.value};
 }
 
 }  // namespace stepsim

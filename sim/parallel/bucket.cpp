@@ -9,29 +9,49 @@ namespace {
 int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
-}  // namespace
 
-std::vector<Bucket> form_buckets(std::span<const Parameter> parameters,
-                                 std::optional<int64_t> bucket_size, int64_t dp) {
+/// Buckets of one buffer: the parameters whose elements have `bytes` bytes.
+std::vector<Bucket> buffer_buckets(std::span<const Parameter> parameters,
+                                   std::optional<int64_t> bucket_size, int64_t dp, int bytes) {
   constexpr int64_t parameter_alignment = 64;
   const int64_t bucket_alignment = std::lcm(dp, int64_t{128});
   std::vector<Bucket> buckets;
   bool open = false;
+  const auto close = [&] {
+    if (open) buckets.back().elements = round_up(buckets.back().elements, bucket_alignment);
+    open = false;
+  };
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
-    if (!open) {
-      buckets.push_back({.elements = 0, .first_owner = p->owner, .last_owner = p->owner});
-      open = true;
-    }
+    if (p->bytes != bytes) continue;
+    if (p->alone) close();
+    if (!open)
+      buckets.push_back(
+          {.elements = 0, .first_owner = p->owner, .last_owner = p->owner, .parameter_bytes = 0});
+    open = true;
     Bucket& bucket = buckets.back();
     bucket.elements = round_up(bucket.elements, parameter_alignment) + p->elements;
     bucket.first_owner = std::min(bucket.first_owner, p->owner);
     bucket.last_owner = std::max(bucket.last_owner, p->owner);
-    if (bucket_size && bucket.elements >= *bucket_size) {
-      bucket.elements = round_up(bucket.elements, bucket_alignment);
-      open = false;
-    }
+    if (p->alone || (bucket_size && bucket.elements >= *bucket_size)) close();
   }
-  if (open) buckets.back().elements = round_up(buckets.back().elements, bucket_alignment);
+  close();
+  for (Bucket& b : buckets) b.parameter_bytes = static_cast<double>(b.elements) * bytes;
+  return buckets;
+}
+}  // namespace
+
+std::vector<Bucket> form_buckets(std::span<const Parameter> parameters,
+                                 std::optional<int64_t> bucket_size, int64_t dp) {
+  std::vector<Bucket> buckets = buffer_buckets(parameters, bucket_size, dp, 1);
+  const std::vector<Bucket> others = buffer_buckets(parameters, bucket_size, dp, 2);
+  if (buckets.empty()) return others;
+  Bucket& last = buckets.back();
+  for (const Bucket& b : others) {
+    last.elements += b.elements;
+    last.parameter_bytes += b.parameter_bytes;
+    last.first_owner = std::min(last.first_owner, b.first_owner);
+    last.last_owner = std::max(last.last_owner, b.last_owner);
+  }
   return buckets;
 }
 

@@ -16,16 +16,20 @@ namespace stepsim {
 struct Parameter {
   int64_t elements = 0;
   int owner = 0;
+  bool alone = false;  ///< gets a bucket of its own (a tied embedding on two pipeline ranks)
+  int bytes = 2;       ///< of one element when gathered: 1 for a weight kept in fp8
 };
 
 /// A bucket's padded size and the units of work it covers.
 struct Bucket {
   int64_t elements = 0;
   int first_owner = 0, last_owner = 0;  ///< smallest and largest owner inside
+  double parameter_bytes = 0;           ///< gathered by one rank; padding counts as its neighbours
 };
 
-/// `bucket_size` unset: one bucket. `dp`: size of the group that shares the optimizer (data x
-/// context parallel).
+/// fp8 weights have buffers of their own; the buckets of everything else join the last of theirs
+/// (param_and_grad_buffer.py, partition_buckets). `bucket_size` unset: one bucket. `dp`: size of
+/// the group that shares the optimizer (data x context parallel).
 std::vector<Bucket> form_buckets(std::span<const Parameter> parameters,
                                  std::optional<int64_t> bucket_size, int64_t dp);
 

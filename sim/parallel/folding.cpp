@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <span>
 
 namespace stepsim {
 
@@ -12,27 +13,17 @@ namespace {
 constexpr std::array group_kinds{GroupKind::tp, GroupKind::cp, GroupKind::dp_cp, GroupKind::pp,
                                  GroupKind::embedding};
 
-/// Every block of `block` consecutive ranks lies alike in its domains.
-bool aligned(int block, int domain, int world) {
-  return domain >= world || domain % block == 0 || block % domain == 0;
+/// Every block of `block` consecutive ranks lies alike in its units.
+bool aligned(int block, int unit, int world) {
+  return unit >= world || unit % block == 0 || block % unit == 0;
 }
 
-bool regular(const Parallelism& p, int domain) {
+bool regular(const Parallelism& p, std::span<const int> units) {
   const int world = p.world(), stage = world / p.pp;
-  return aligned(p.tp, domain, world) && aligned(p.tp * p.cp, domain, world) &&
-         aligned(stage, domain, world) && (p.pp == 1 || domain >= world || stage % domain == 0);
-}
-
-/// Domain pattern of a group seen from one member: how many members share its domain, and all
-/// domain counts.
-std::vector<int> pattern(const std::vector<int>& ranks, int rank, int domain) {
-  std::map<int, int> members;
-  for (int r : ranks) ++members[r / domain];
-  std::vector<int> counts;
-  for (const auto& [d, n] : members) counts.push_back(n);
-  std::sort(counts.begin(), counts.end());
-  counts.push_back(members[rank / domain]);
-  return counts;
+  return std::all_of(units.begin(), units.end(), [&](int unit) {
+    return aligned(p.tp, unit, world) && aligned(p.tp * p.cp, unit, world) &&
+           aligned(stage, unit, world);
+  });
 }
 
 /// Renumbers equal keys 0, 1, ... in order of first appearance.
@@ -44,50 +35,70 @@ int number(const std::vector<Key>& keys, std::vector<int>& colours) {
   return static_cast<int>(ids.size());
 }
 
-std::vector<int> refine(const Mesh& mesh, int domain) {
+/// Calls `visit` with the ranks of every group of that kind, each group once.
+template <class Visit>
+void for_each_group(const Mesh& mesh, GroupKind kind, Visit visit) {
+  if (mesh.group_size(kind) < 2) return;
+  for (int rank = 0; rank < mesh.world(); ++rank)
+    if (const Coordinates c = mesh.coordinates(rank); mesh.line(kind, c).position == 0)
+      visit(mesh.group(kind, rank));
+}
+
+std::vector<int> refine(const Mesh& mesh, const Surroundings& surroundings) {
   const auto world = static_cast<size_t>(mesh.world());
+  std::vector<std::vector<double>> keys(world);
   std::vector<int> colours(world);
-  std::vector<std::vector<int>> keys(world);
-  for (size_t r = 0; r < world; ++r) {
-    const int rank = static_cast<int>(r);
-    keys[r].push_back(mesh.coordinates(rank).pp);
-    for (GroupKind kind : group_kinds) {
-      const std::vector<int> p = pattern(mesh.group(kind, rank), rank, domain);
-      keys[r].insert(keys[r].end(), p.begin(), p.end());
-      keys[r].push_back(-1);
-    }
-    // Which neighbours of the pipeline are reached over NVLink.
-    for (int peer : mesh.group(GroupKind::pp, rank))
-      keys[r].push_back(peer / domain == rank / domain);
-  }
+  for (size_t r = 0; r < world; ++r) keys[r].push_back(mesh.coordinates(static_cast<int>(r)).pp);
+  const auto append = [&](int rank, const std::vector<double>& key) {
+    std::vector<double>& to = keys[static_cast<size_t>(rank)];
+    to.push_back(static_cast<double>(key.size()));
+    to.insert(to.end(), key.begin(), key.end());
+  };
+  for (GroupKind kind : group_kinds)
+    for_each_group(mesh, kind, [&](const std::vector<int>& ranks) {
+      if (kind != GroupKind::pp) {
+        const std::vector<double> key = surroundings.key(ranks);
+        for (int member : ranks) append(member, key);
+        return;
+      }
+      // Messages go to the neighbours only; the last stage's next is the first.
+      const size_t size = ranks.size();
+      for (size_t i = 0; i < size; ++i)
+        for (size_t peer : {(i + 1) % size, (i + size - 1) % size}) {
+          const int pair[] = {ranks[i], ranks[peer]};
+          append(pair[0], surroundings.key(pair));
+        }
+    });
   int count = number(keys, colours);
+  std::vector<std::vector<int>> seen(world);
   for (int before = 0; count != before;) {
     before = count;
-    for (size_t r = 0; r < world; ++r) {
-      keys[r].assign(1, colours[r]);
-      for (GroupKind kind : group_kinds) {
-        std::vector<int> members;
-        for (int m : mesh.group(kind, static_cast<int>(r)))
-          members.push_back(colours[static_cast<size_t>(m)]);
-        if (kind != GroupKind::pp) std::sort(members.begin(), members.end());
-        keys[r].insert(keys[r].end(), members.begin(), members.end());
-        keys[r].push_back(-1);
-      }
+    for (size_t r = 0; r < world; ++r) seen[r].assign(1, colours[r]);
+    for (GroupKind kind : group_kinds) {
+      std::map<std::vector<int>, int> makeups;  // of whole groups: each is worked out once
+      for_each_group(mesh, kind, [&](const std::vector<int>& ranks) {
+        std::vector<int> makeup;
+        for (int m : ranks) makeup.push_back(colours[static_cast<size_t>(m)]);
+        if (kind != GroupKind::pp) std::sort(makeup.begin(), makeup.end());
+        const int id = makeups.try_emplace(makeup, static_cast<int>(makeups.size())).first->second;
+        for (int m : ranks) seen[static_cast<size_t>(m)].push_back(id);
+      });
     }
-    count = number(keys, colours);
+    count = number(seen, colours);
   }
   return colours;
 }
 
 }  // namespace
 
-Folding fold(const Mesh& mesh, const Parallelism& parallel, int domain, bool unfold) {
+Folding fold(const Mesh& mesh, const Parallelism& parallel, const Surroundings& surroundings,
+             bool unfold) {
   Folding folding;
   folding.ranks_per_stage = mesh.world() / parallel.pp;
-  if (unfold) {
+  if (unfold || !surroundings.alike) {
     folding.device_of_rank.resize(static_cast<size_t>(mesh.world()));
     std::iota(folding.device_of_rank.begin(), folding.device_of_rank.end(), 0);
-  } else if (regular(parallel, domain)) {
+  } else if (regular(parallel, surroundings.units)) {
     folding.regular = true;
     for (int p = 0; p < parallel.pp; ++p) {
       folding.ranks.push_back(p * folding.ranks_per_stage);
@@ -95,7 +106,7 @@ Folding fold(const Mesh& mesh, const Parallelism& parallel, int domain, bool unf
     }
     return folding;
   } else {
-    folding.device_of_rank = refine(mesh, domain);
+    folding.device_of_rank = refine(mesh, surroundings);
   }
   for (size_t r = 0; r < folding.device_of_rank.size(); ++r) {
     const auto device = static_cast<size_t>(folding.device_of_rank[r]);

@@ -5,11 +5,22 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "sim/parallel/mesh.h"
 
 namespace stepsim {
+
+/// What of the hardware tells ranks apart. The default: nothing does.
+struct Surroundings {
+  /// Ranks u*k ... u*k+u-1 share something (an NVLink domain, a node, a switch), for every u here.
+  std::vector<int> units{};
+  /// What a group's cost depends on: groups of equal keys cost alike.
+  std::function<std::vector<double>(std::span<const int> ranks)> key{};
+  bool alike = true;  ///< false: no two ranks are (a free-form graph); each is simulated
+};
 
 /// Representative ranks and what each stands for. Device numbers index `ranks`; they ascend with
 /// the rank.
@@ -25,7 +36,8 @@ struct Folding {
   }
 };
 
-/// `domain`: consecutive ranks that share NVLink. `unfold`: every rank is simulated.
-Folding fold(const Mesh& mesh, const Parallelism& parallel, int domain, bool unfold);
+/// `unfold`: every rank is simulated.
+Folding fold(const Mesh& mesh, const Parallelism& parallel, const Surroundings& surroundings,
+             bool unfold);
 
 }  // namespace stepsim

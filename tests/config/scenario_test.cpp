@@ -193,9 +193,13 @@ TEST_CASE("recompute and graphs") {
   CHECK(small({"model.cuda_graph_impl=local", "model.cuda_graph_scope=[\"full_iteration\"]"})
             .full_iteration_graph);
   const Scenario layers = small({"model.cuda_graph_impl=transformer_engine"});
-  CHECK(layers.layer_graphs);
+  CHECK((layers.graph_attention && layers.graph_mlp));
   CHECK_FALSE(layers.full_iteration_graph);
-  CHECK_FALSE(small({"model.cuda_graph_impl=none"}).layer_graphs);
+  CHECK_FALSE(small({"model.cuda_graph_impl=none"}).graph_mlp);
+  const Scenario part = small(
+      {"model.cuda_graph_impl=transformer_engine", "model.cuda_graph_scope=[\"attn\"]"});
+  CHECK(part.graph_attention);
+  CHECK_FALSE(part.graph_mlp);
   CHECK(small({"model.cross_entropy_fusion_impl=te"}).cross_entropy == CrossEntropy::te);
 }
 

@@ -25,8 +25,9 @@ double per_token(const Scenario& s) {
   return model_flops(s).value / static_cast<double>(s.batch.global * s.batch.sequence);
 }
 
-int64_t sum(const std::vector<int64_t>& v) {
-  return std::accumulate(v.begin(), v.end(), int64_t{0});
+int64_t sum(const std::vector<ParameterTensor>& v) {
+  return std::accumulate(v.begin(), v.end(), int64_t{0},
+                         [](int64_t n, const ParameterTensor& p) { return n + p.elements; });
 }
 
 int64_t parts(const Model& m) {
@@ -61,16 +62,11 @@ TEST_CASE("model FLOPs by hand: six a weight and token, causal attention, the pa
   // halved.
   const double layer = 2 * (200 + 100 + 1200) + 2 * 10 * 11, head = 2 * 10 * 128;
   CHECK(model_flops(s).value == doctest::Approx(3 * 77 * (3 * layer + head)).epsilon(1e-14));
-  CHECK(hardware_flops(s) == model_flops(s));
-  s.recompute = Recompute::core_attention;
-  CHECK(hardware_flops(s).value - model_flops(s).value == doctest::Approx(77 * 3 * 220.0));
-  s.recompute = Recompute::full_uniform;
-  CHECK(hardware_flops(s).value - model_flops(s).value == doctest::Approx(77 * 3 * layer));
+  CHECK(hardware_flops(s, 0) == model_flops(s));
   s.recompute = Recompute::full_block;
-  s.recompute_layers = 2;
-  CHECK(hardware_flops(s).value - model_flops(s).value == doctest::Approx(77 * 2 * layer));
-  s.recompute_layers = 5;  // no more than there are
-  CHECK(hardware_flops(s).value - model_flops(s).value == doctest::Approx(77 * 3 * layer));
+  CHECK(hardware_flops(s, 2).value - model_flops(s).value == doctest::Approx(77 * 2 * layer));
+  s.recompute = Recompute::core_attention;
+  CHECK(hardware_flops(s, 0).value - model_flops(s).value == doctest::Approx(77 * 3 * 220.0));
 }
 
 TEST_CASE("law: a model's parameters are the sum over its embedding, layers and head") {
@@ -179,4 +175,7 @@ TEST_CASE("activations kept by a layer, by hand") {
         sbh * 32 + 512 * 2 * 16 * 4.0 + 512.0 * 2 * 512 * 16 * 5);
   s.recompute = Recompute::core_attention;
   CHECK(layer_activation_bytes(s, false) == sbh * 32 + 512 * 2 * 16 * 4.0);
+  // q and k before their norms are kept too.
+  s.model.qk_norm = true;
+  CHECK(layer_activation_bytes(s, false) == sbh * 36 + 512 * 2 * 16 * 4.0);
 }

@@ -158,3 +158,43 @@ TEST_CASE("law: folded equals unfolded on nodes of 3, 5, 6 and 12 GPUs") {
       CHECK(std::abs(folded.bubble_fraction - whole.bubble_fraction) <= 1e-9);
     }
 }
+
+// Leaves of 4 nodes whose uplinks are 8 times narrower: who sits under the same leaf pays less.
+TEST_CASE("law: folded equals unfolded under oversubscribed tiers that the layout cuts or respects") {
+  int uneven = 0, compared = 0;
+  for (int radix : {2, 3, 4})
+    for (const Layout& l :
+         {Layout{.tp = 8, .cp = 3, .dp = 2}, Layout{.tp = 8, .cp = 3, .dp = 1, .pp = 2},
+          Layout{.tp = 8, .dp = 3, .pp = 2, .microbatches = 3},
+          Layout{.tp = 8, .dp = 2, .pp = 3, .microbatches = 3, .grad_overlap = true},
+          Layout{.tp = 4, .cp = 2, .dp = 6, .sp = true}, Layout{.tp = 8, .dp = 2, .pp = 4},
+          Layout{.tp = 2, .cp = 3, .dp = 4, .pp = 2, .vp = 2, .microbatches = 2}}) {
+      CAPTURE(radix);
+      CAPTURE(l);
+      nlohmann::json json = scenario_json("pythia-160m", "dgx-h100", l);
+      json["dataset"]["seq_length"] = 4608;
+      json["model"]["max_position_embeddings"] = 4608;
+      if (l.tp == 8) json["model"]["hf_config"] = "llama3.2-1b";
+      Scenario s = read(json);
+      s.cluster.tiers.resize(2);
+      s.cluster.tiers[0].radix = radix;
+      s.cluster.tiers[0].oversubscription = 8;
+      for (bool sharing : {true, false}) {
+        const Report folded = step_of(s, {.unfold = false, .sharing = sharing}).report;
+        const Report whole = step_of(s, {.unfold = true, .sharing = sharing}).report;
+        CHECK(relative(folded.step_seconds, whole.step_seconds) <= 1e-12);
+        CHECK(std::abs(folded.bubble_fraction - whole.bubble_fraction) <= 1e-9);
+        uneven += static_cast<int>(folded.devices.size()) > l.pp;
+        ++compared;
+      }
+    }
+  CHECK(uneven > 0);
+  CHECK(uneven < compared);
+}
+
+TEST_CASE("given costs fold to one device a stage whatever the number of stages") {
+  const Scenario s = read({{"costs", {{"forward_seconds", 1}, {"backward_seconds", 2}}},
+                           {"model", {{"pipeline_model_parallel_size", 3000}}},
+                           {"train", {{"global_batch_size", 2}}}});
+  CHECK(step_of(s).report.devices.size() == 3000);
+}

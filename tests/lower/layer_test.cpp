@@ -246,7 +246,26 @@ TEST_CASE("the ends: vocabulary-parallel embedding and loss") {
   // native fusion).
   CHECK(order(t.head_forward()) ==
         "norm [AG] output gemm cross entropy [AR] cross entropy [AR] cross entropy");
-  CHECK(order(t.head_backward()) == "cross entropy [AG] output gemm'd [RS] output gemm'w norm add");
+  CHECK(order(t.head_backward(false)) == "cross entropy [AG] output gemm'd [RS] output gemm'w norm add");
   CHECK(order(templates(tiny({})).head_forward()) == "norm output gemm cross entropy");
   CHECK(order(templates(tiny({.tp = 4})).embedding_forward()) == "embedding [AR] embedding");
+}
+
+// Megatron-Core attention.py: with fewer groups than TP the QKV output is gathered and sliced, and
+// its gradient reduce-scattered.
+TEST_CASE("fewer key-value groups than TP: QKV is gathered forward and reduce-scattered backward") {
+  const Scenario s = tiny({.tp = 4, .sp = true}, {"model.num_query_groups=2"});
+  CHECK(order(forward(s)).starts_with("norm [AG] qkv [AG] rope attn"));
+  CHECK(order(backward(s)).ends_with("attn rope [RS] [AG] qkv'd [RS] qkv'w norm add"));
+}
+
+TEST_CASE("q and k norms are kernels of their own, forward and backward") {
+  const Scenario s = tiny({}, {"model.qk_layernorm=true"});
+  CHECK(order(forward(s)).starts_with("norm qkv norm norm rope attn"));
+  CHECK(order(backward(s)).ends_with("attn rope norm norm qkv'd qkv'w norm add"));
+}
+
+TEST_CASE("without rotary positions nothing rotates q and k") {
+  CHECK(order(forward(tiny({}, {"model.position_embedding_type=none"})))
+            .starts_with("norm qkv attn"));
 }

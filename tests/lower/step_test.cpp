@@ -17,7 +17,8 @@ namespace {
 LoweredStep lowered(const Scenario& s) {
   const Mesh mesh(s.parallel);
   const Fabric fabric(s.cluster);
-  return lower(s, mesh, fold(mesh, s.parallel, s.cluster.nvlink_domain, false), fabric);
+  return lower(s, mesh, fold(mesh, s.parallel, {.units = {s.cluster.nvlink_domain}}, false),
+               fabric);
 }
 
 /// Most microbatch-chunks alive at once on a device, in schedule order.
@@ -239,4 +240,60 @@ TEST_CASE("each microbatch crosses each stage boundary once each way") {
     ++messages[f.label.op];
   CHECK(messages[OpKind::pp_forward] == m * (p * v - 1));
   CHECK(messages[OpKind::pp_backward] == m * (p * v - 1));
+}
+
+// Megatron-Core recompute: `block` recomputes a layer at a time, `uniform` a block of layers; the
+// last block of a chunk may be shorter.
+TEST_CASE("recompute holds one unit in full: a layer of block, a block of uniform") {
+  const double input = 2048.0 * 1024 * 2, layer = 2048.0 * 1024 * 32 + 2048 * 16 * 4.0;
+  const auto activations = [&](const char* method, const char* n) {
+    return lowered(tiny({.pp = 3, .microbatches = 6, .layers = 5},
+                        {"model.recompute_granularity=full",
+                         std::string("model.recompute_method=") + method,
+                         std::string("model.recompute_num_layers=") + n}))
+        .memory[1]
+        .activations;
+  };
+  // Middle stage of 3: two microbatches in flight, five layers each.
+  CHECK(activations("uniform", "2") == 2 * 3 * input + 2 * layer);
+  CHECK(activations("uniform", "64") == 2 * input + 5 * layer);
+  CHECK(activations("block", "2") == 2 * (2 * input + 3 * layer) + layer);
+  CHECK(activations("block", "64") == 2 * 5 * input + layer);
+}
+
+TEST_CASE("GPipe keeps the logits of every microbatch, 1F1B those of one") {
+  const double logits = 2048.0 * 32000 * 6;  // 16-bit logits and an fp32 softmax
+  CHECK(lowered(tiny({.pp = 2, .microbatches = 4})).memory[1].logits == logits);
+  CHECK(lowered(tiny({.pp = 2, .microbatches = 4}, {"pipeline.schedule=gpipe"})).memory[1].logits ==
+        4 * logits);
+}
+
+TEST_CASE("a chunk's activations appear with its first kernel, not with its launch") {
+  const LoweredStep step = lowered(tiny({.pp = 2, .microbatches = 2}));
+  for (const auto& events : step.memory_events)
+    for (const MemoryEvent& e : events)
+      CHECK(stream_of(step.graph.streams[index(e.task)]) == Stream::compute);
+}
+
+// Transformer Engine keeps fp8 copies of linear weights only; everything else is gathered in 16
+// bit.
+TEST_CASE("fp8 parameters are gathered at one byte where they are fp8") {
+  // One bucket each: the start of a collective is paid once.
+  const std::string sharded = "ddp.use_distributed_optimizer=true";
+  const auto gathered = [](const LoweredStep& step, uint32_t device) {
+    double bytes = 0;
+    for (const Found& f : tasks(step, [&](const Found& x) {
+           return x.device == device && x.label.op == OpKind::dp_all_gather;
+         }))
+      bytes += step.graph.durations_seconds[f.task];
+    return bytes;
+  };
+  // One layer of 12 h^2 weights between an embedding and a head of 32000 h: the ends dominate, so
+  // the gather is nowhere near half of the 16-bit one's.
+  const LoweredStep fp8 = lowered(
+      tiny({.dp = 8}, {sharded, "mixed_precision=bf16_with_fp8_delayed_scaling_mixed"}));
+  const LoweredStep bf16 = lowered(tiny({.dp = 8}, {sharded}));
+  const double weights = 12.0 * 1024 * 1024, ends = 2 * 32000.0 * 1024;
+  const double expected = (weights + 2 * ends) / (2 * weights + 2 * ends);
+  CHECK(gathered(fp8, 0) / gathered(bf16, 0) == doctest::Approx(expected).epsilon(0.01));
 }

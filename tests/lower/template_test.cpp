@@ -24,7 +24,7 @@ std::vector<double> starts(const Scenario& s, const Template& forward, const Tem
                            int layers) {
   const Mesh mesh(s.parallel);
   const Fabric fabric(s.cluster);
-  const Folding folding = fold(mesh, s.parallel, s.cluster.nvlink_domain, false);
+  const Folding folding = fold(mesh, s.parallel, {.units = {s.cluster.nvlink_domain}}, false);
   StepWriter writer(s, mesh, folding, fabric);
   for (const Template* t : {&forward, &backward})
     for (int i = 0; i < layers; ++i) writer.stamp(0, *t, Label{});
@@ -45,7 +45,7 @@ TEST_CASE("a launch each, framework work for each operator, pieces of one operat
   w.exposed(OpKind::tp_exchange, Stream::tp, costs(1));
   w.compute(OpKind::qkv_gemm, 1.0_s, 0);
   w.compute(OpKind::qkv_gemm, 1.0_s, 1);
-  const Template t = std::move(w).finish({2.0_us, 10.0_us, false});
+  const Template t = std::move(w).finish({2.0_us, 10.0_us, {}});
   CHECK(t.host_seconds == doctest::Approx(4 * 2e-6 + 2 * 10e-6));
   CHECK(t.ops[0].launch_lag_seconds == doctest::Approx(12e-6));
   CHECK(t.ops[1].launch_lag_seconds == doctest::Approx(14e-6));
@@ -65,21 +65,33 @@ TEST_CASE(
     TemplateWriter w(Pass::forward);
     w.compute(OpKind::norm, {seconds});
     w.compute(OpKind::rope, {seconds});
-    const Template t = std::move(w).finish({1.0_us, {}, false});
+    const Template t = std::move(w).finish({1.0_us, {}, {}});
     CHECK(t.ops[1].launch_edge == stays);
   }
 }
 
 TEST_CASE("a captured template costs one launch") {
   TemplateWriter w(Pass::forward);
+  w.capture(true);
   for (int i = 0; i < 5; ++i) w.compute(OpKind::norm, 1.0_us);
-  const Template t = std::move(w).finish({12.0_us, {}, true});
+  const Template t = std::move(w).finish({3.0_us, 4.0_us, 12.0_us});
   CHECK(t.host_seconds == 12e-6);
   CHECK(t.ops[0].launch_edge);
   for (size_t i = 1; i < 5; ++i) {
     CHECK(t.ops[i].launch_lag_seconds == 12e-6);
     CHECK_FALSE(t.ops[i].launch_edge);
   }
+}
+
+TEST_CASE("what is outside a graph is launched kernel by kernel") {
+  TemplateWriter w(Pass::forward);
+  w.capture(true);
+  for (int i = 0; i < 3; ++i) w.compute(OpKind::norm, 1.0_us);
+  w.capture(false);
+  for (int i = 0; i < 2; ++i) w.compute(OpKind::norm, 1.0_us);
+  // One graph, then two launches with the framework's work around each.
+  CHECK(std::move(w).finish({3.0_us, 4.0_us, 12.0_us}).host_seconds ==
+        doctest::Approx(12e-6 + 2 * 7e-6));
 }
 
 TEST_CASE("law: leaving out implied launch edges changes no start time") {

@@ -18,7 +18,7 @@ std::vector<int> ranks(int first, int count, int stride = 1) {
 }
 
 GroupPlacement placed(const Cluster& cluster, const std::vector<int>& gpus) {
-  return place(gpus, Fabric(cluster), cluster);
+  return place(gpus, Fabric(cluster));
 }
 
 double us(Seconds s) { return s.value * 1e6; }
@@ -31,14 +31,12 @@ TEST_CASE("place: a tensor-parallel group sits in one domain") {
   CHECK(group.size == 8);
   CHECK(group.per_domain == 8);
   CHECK(group.domains == 1);
-  CHECK(group.nics_per_domain == 8);
 }
 
 TEST_CASE("place: a data-parallel group of stride 4 has two members a node and both their NICs") {
   const GroupPlacement group = placed(dgx_h100(4), ranks(1, 8, 4));
   CHECK(group.per_domain == 2);
   CHECK(group.domains == 4);
-  CHECK(group.nics_per_domain == 2);
   CHECK(gbps(group.network_bandwidth) == doctest::Approx(40));
   CHECK(us(group.network_latency) == doctest::Approx(6.5));
 }
@@ -53,10 +51,7 @@ TEST_CASE("place: the slowest boundary of the ring counts") {
 
 TEST_CASE("place: GPUs that share a NIC bring it once") {
   const GroupPlacement group = placed(ethernet(2), ranks(0, 16));
-  CHECK(group.nics_per_domain == 2);
   CHECK(gbps(group.network_bandwidth * group.per_domain) == doctest::Approx(80));
-  CHECK(placed(ethernet(2), ranks(0, 8, 2)).nics_per_domain == 2);
-  CHECK(placed(ethernet(2), {0, 1, 8, 9}).nics_per_domain == 1);
 }
 
 TEST_CASE("place: NVL72, inside, across, and a domain that is only partly used") {

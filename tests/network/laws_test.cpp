@@ -24,7 +24,6 @@ GroupPlacement shape(int per_domain, int domains) {
   return {.size = per_domain * domains,
           .per_domain = per_domain,
           .domains = domains,
-          .nics_per_domain = per_domain,
           .network_bandwidth = 40.0_GBps,
           .network_latency = 6.5_us};
 }
@@ -237,7 +236,7 @@ TEST_CASE("doubling the NIC doubles what a network-bound collective moves") {
   Cluster cluster = dgx_h100(4);
   const std::vector<int> gpus = {0, 8, 16, 24};
   const auto transfer = [&] {
-    const GroupPlacement group = place(gpus, Fabric(cluster), cluster);
+    const GroupPlacement group = place(gpus, Fabric(cluster));
     const CollectiveCost cost = collective_cost(Collective::all_gather, {1e9}, group, cluster);
     return (cost.duration - cost.latency).value;
   };
@@ -254,9 +253,9 @@ TEST_CASE("inside a domain the fabric does not matter") {
   for (const Collective op : operations) {
     const Cluster reference = dgx_h100(4);
     const Seconds expected =
-        collective_cost(op, {1e8}, place(gpus, Fabric(reference), reference), reference).duration;
+        collective_cost(op, {1e8}, place(gpus, Fabric(reference)), reference).duration;
     for (const Cluster& cluster : {ethernet(16), graph})
-      CHECK(collective_cost(op, {1e8}, place(gpus, Fabric(cluster), cluster), cluster).duration ==
+      CHECK(collective_cost(op, {1e8}, place(gpus, Fabric(cluster)), cluster).duration ==
             expected);
   }
 }

@@ -61,7 +61,7 @@ double predicted_us(const Row& row) {
   for (int domain = 0; domain < row.domains; ++domain)
     for (int i = 0; i < row.gpus_per_domain; ++i)
       gpus.push_back(domain * cluster.gpus_per_node + i);
-  const GroupPlacement group = place(gpus, Fabric(cluster), cluster);
+  const GroupPlacement group = place(gpus, Fabric(cluster));
   return collective_cost(row.op, {row.bytes}, group, cluster).duration.value * 1e6;
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "sim/parallel/bucket.h"
 #include "sim/parallel/folding.h"
@@ -13,6 +14,17 @@ using namespace stepsim;
 namespace {
 Parallelism layout(int tp, int cp, int dp, int pp) {
   return {.tp = tp, .pp = pp, .cp = cp, .dp = dp};
+}
+/// Domains of `domain` ranks; a group's cost depends on how many of its members share each.
+Surroundings inside(int domain) {
+  return {.units = {domain}, .key = [domain](std::span<const int> ranks) {
+            std::map<int, double> members;
+            for (int r : ranks) ++members[r / domain];
+            std::vector<double> counts;
+            for (const auto& [d, n] : members) counts.push_back(n);
+            std::sort(counts.begin(), counts.end());
+            return counts;
+          }};
 }
 }  // namespace
 
@@ -104,9 +116,36 @@ TEST_CASE("bucket size is checked after adding: one huge parameter may exceed it
   CHECK(buckets[1].first_owner == 0);
 }
 
+// Megatron-Core distrib_optimizer.py: a shared embedding closes the bucket before it and fills its own.
+TEST_CASE("a tied embedding gets a bucket of its own") {
+  const std::vector<Parameter> parameters{{1024, 0, true}, {128, 1}, {128, 2}};
+  const std::vector<Bucket> buckets = form_buckets(parameters, std::nullopt, 2);
+  REQUIRE(buckets.size() == 2);
+  CHECK(buckets[0].elements == 256);
+  CHECK(buckets[1].elements == 1024);
+  CHECK(buckets[1].last_owner == 0);
+}
+
+// param_and_grad_buffer.py: uint8 and 16-bit parameters live in two buffers; the latter's buckets join
+// the last of the former.
+TEST_CASE("weights in fp8 are gathered at one byte, everything else at two") {
+  const std::vector<Parameter> parameters{
+      {.elements = 512, .owner = 0},
+      {.elements = 1024, .owner = 1, .bytes = 1},
+      {.elements = 128, .owner = 1},
+      {.elements = 2048, .owner = 2, .bytes = 1}};
+  const std::vector<Bucket> buckets = form_buckets(parameters, 1500, 2);
+  REQUIRE(buckets.size() == 2);
+  CHECK(buckets[0].elements == 2048);
+  CHECK(buckets[0].parameter_bytes == 2048);
+  CHECK(buckets[1].elements == 1024 + 640);
+  CHECK(buckets[1].parameter_bytes == 1024 + 2 * 640);
+  CHECK(buckets[1].first_owner == 0);
+}
+
 TEST_CASE("folding: one device a stage when groups sit alike, weights add up to the world") {
   const Parallelism p = layout(8, 2, 8, 8);
-  const Folding f = fold(Mesh(p), p, 8, false);
+  const Folding f = fold(Mesh(p), p, inside(8), false);
   CHECK(f.regular);
   CHECK(f.ranks == std::vector{0, 128, 256, 384, 512, 640, 768, 896});
   for (int64_t n : f.represents) CHECK(n == 128);
@@ -115,7 +154,7 @@ TEST_CASE("folding: one device a stage when groups sit alike, weights add up to 
 TEST_CASE("folding: groups that sit differently are separated, and no finer") {
   // TP4 on domains of 6: ranks 0-3 inside, 4-7 split 2+2, 8-11 inside; period 12 ranks.
   const Parallelism p = layout(4, 1, 6, 1);
-  const Folding f = fold(Mesh(p), p, 6, false);
+  const Folding f = fold(Mesh(p), p, inside(6), false);
   CHECK_FALSE(f.regular);
   int64_t total = 0;
   for (int64_t n : f.represents) total += n;
@@ -137,7 +176,7 @@ TEST_CASE("folding: groups that sit differently are separated, and no finer") {
 
 TEST_CASE("unfolded: every rank is a device") {
   const Parallelism p = layout(2, 1, 2, 2);
-  const Folding f = fold(Mesh(p), p, 8, true);
+  const Folding f = fold(Mesh(p), p, inside(8), true);
   CHECK(f.ranks.size() == 8);
   CHECK(f.device(5) == 5);
 }

@@ -36,7 +36,7 @@ Scenario layer_scenario(const nlohmann::json& row) {
 double seconds(const Scenario& scenario, const Template& t) {
   const Mesh mesh(scenario.parallel);
   const Fabric fabric(scenario.cluster);
-  const Folding folding = fold(mesh, scenario.parallel, scenario.cluster.nvlink_domain, false);
+  const Folding folding = fold(mesh, scenario.parallel, {.units = {scenario.cluster.nvlink_domain}}, false);
   Scenario ahead = scenario;
   ahead.full_iteration_graph = true;
   StepWriter writer(ahead, mesh, folding, fabric);
@@ -56,7 +56,7 @@ TEST_CASE("published layer times within 15%, and what sequence parallelism and r
     const Scenario s = layer_scenario(row);
     const Mesh mesh(s.parallel);
     const Fabric fabric(s.cluster);
-    const LayerTemplates make(s, {place(mesh.group(GroupKind::tp, 0), fabric, s.cluster), {}});
+    const LayerTemplates make(s, {place(mesh.group(GroupKind::tp, 0), fabric), {}});
     const std::string kind = row.at("recompute");
     const Recompute recompute = kind == "full"        ? Recompute::full_uniform
                                 : kind == "selective" ? Recompute::core_attention
