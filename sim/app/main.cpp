@@ -2,11 +2,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "sim/app/options.h"
 #include "sim/base/error.h"
+#include "sim/base/table.h"
 
 namespace {
 
@@ -15,14 +19,17 @@ constexpr int bad_input = 2;
 constexpr const char* footer = R"(
 Examples
   stepsim run scenarios/llama3-70b-64xh100-bf16.json
-  stepsim run scenarios/llama3-70b-64xh100-bf16.json model.tensor_model_parallel_size=8 cluster.nodes=16
-  stepsim run scenarios/1f1b-4x8.json --trace step.json      then open step.json in https://ui.perfetto.dev
+  stepsim run scenarios/llama3-70b-64xh100-bf16.json model.tensor_model_parallel_size=8
+  stepsim run scenarios/llama3-70b-64xh100-bf16.json --cluster dgx-b200:8
+  stepsim run scenarios/1f1b-4x8.json --trace step.json     open it in https://ui.perfetto.dev
   stepsim list models
 
-A scenario is a Megatron-Bridge configuration (model, ddp, comm_overlap, mixed_precision, dataset, train ...) plus a
-cluster. Any key can be overridden with its dotted name. Overlap is never an input: it is what the simulation shows.
+A scenario is a Megatron-Bridge configuration (model, ddp, comm_overlap, mixed_precision, dataset,
+train ...) plus a cluster. Any key can be overridden with its dotted name. Overlap is never an
+input: it is what the simulation shows.
 
-Exit codes: 0 ok; 1 runs, but does not fit in memory or cannot finish; 2 bad input (one line says what and where).
+Exit codes: 0 ok; 1 runs, but does not fit in memory or cannot finish; 2 bad input (one line says
+what and where).
 )";
 
 int report_error(const stepsim::Error& error, bool as_json) {
@@ -34,6 +41,38 @@ int report_error(const stepsim::Error& error, bool as_json) {
   }
   fmt::print(stderr, "{}\n", error.what());
   return bad_input;
+}
+
+/// What CLI11 could not read, as one of our errors: which word, and the nearest that is known.
+stepsim::Error word_error(const CLI::App& app, const CLI::ParseError& problem, int argc,
+                          char** argv) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands(nullptr))
+    commands.push_back(command->get_name());
+  const CLI::App* chosen = nullptr;
+  for (int i = 1; i < argc && chosen == nullptr; ++i)
+    for (const CLI::App* command : app.get_subcommands(nullptr))
+      if (command->get_name() == argv[i]) chosen = command;
+  const std::string place = "<command line>";
+  if (chosen == nullptr) {
+    if (argc < 2)
+      return {place, "", "expected a command: " + fmt::format("{}", fmt::join(commands, ", "))};
+    const std::string word = argv[1];
+    return {place, "/" + word,
+            "unknown command '" + word + "'" + stepsim::suggestion(word, commands)};
+  }
+  std::vector<std::string> options;
+  for (const CLI::Option* option : chosen->get_options())
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    if (word.starts_with("--") && std::find(options.begin(), options.end(), word) == options.end())
+      return {place, "/" + word,
+              "unknown option '" + word + "'" + stepsim::suggestion(word, options)};
+  }
+  std::string what = problem.what();
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  return {place, "/" + chosen->get_name(), what + " (stepsim " + chosen->get_name() + " --help)"};
 }
 
 }  // namespace
@@ -76,7 +115,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : bad_input;
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    return report_error(word_error(app, e, argc, argv), false);
   }
   try {
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);

@@ -33,7 +33,8 @@ class Output {
   std::ostream& stream() { return standard() ? std::cout : file_; }
   void close() {
     stream().flush();
-    if (!stream()) throw Error(path_, "", "could not be written completely");
+    if (!stream())
+      throw Error(standard() ? "<standard output>" : path_, "", "could not be written completely");
   }
 
  private:
@@ -42,18 +43,23 @@ class Output {
 };
 
 /// Unfolding multiplies the graph by the ranks of a stage: refused, with the count, before anything
-/// is allocated.
-void check_unfolded_size(const Scenario& s) {
-  constexpr double most_tasks = 1e8,
-                   tasks_per_layer = 120;  // forward and backward, overlapped GEMMs in pieces
-  const double layers = s.costs ? s.parallel.chunks() : double(s.model.layers) / s.parallel.pp;
-  const double tasks = static_cast<double>(s.parallel.world()) *
-                       static_cast<double>(s.batch.microbatches) * layers *
-                       (s.costs ? 2 : tasks_per_layer);
-  if (tasks > most_tasks)
-    throw Error("<command line>", "/--unfold",
-                fmt::format("{} ranks one by one make about {:.2g} tasks; the limit is {:.2g}",
-                            s.parallel.world(), tasks, most_tasks));
+/// is allocated. Free-form graphs are always unfolded.
+void check_unfolded_size(const Scenario& s, bool asked) {
+  const bool free_form = !s.costs && !s.cluster.links.empty();
+  if (!asked && !free_form) return;
+  const double tasks = estimated_tasks(s, s.parallel.world());
+  if (tasks > static_cast<double>(most_tasks))
+    throw Error("<command line>", asked ? "/--unfold" : "/cluster/system",
+                fmt::format("{} ranks one by one{} make about {:.2g} tasks; the limit is {:.2g}",
+                            s.parallel.world(), asked ? "" : " (a free-form graph)", tasks,
+                            static_cast<double>(most_tasks)));
+}
+
+void check_outputs(const RunOptions& options) {
+  if (options.json_file.empty() || options.json_file != options.trace_file) return;
+  throw Error("<command line>", "/--trace",
+              fmt::format("would overwrite the report: --json and --trace both name '{}'",
+                          options.trace_file));
 }
 
 int report_stall(const Stall& stall) {
@@ -65,9 +71,10 @@ int report_stall(const Stall& stall) {
 }  // namespace
 
 int run(const RunOptions& options) {
+  check_outputs(options);
   const Scenario scenario =
       read_scenario(options.scenario, options.overrides, options.cluster, find_data());
-  if (options.unfold) check_unfolded_size(scenario);
+  check_unfolded_size(scenario, options.unfold);
   const auto outcome =
       simulate(scenario, {.unfold = options.unfold, .sharing = !options.no_contention});
   if (const Stall* stall = std::get_if<Stall>(&outcome)) return report_stall(*stall);
@@ -85,11 +92,14 @@ int run(const RunOptions& options) {
     json.close();
   }
   if (!trace.standard() && !json.standard()) {
-    fmt::print("{}", report_text(scenario, simulation.report));
+    Output text("-");
+    text.stream() << report_text(scenario, simulation.report);
     if (timing)
-      fmt::print("timing: lowering {:.0f} ms, engine {:.0f} ms, {:.1f} million tasks/s\n",
-                 timing->lower_seconds * 1e3, timing->engine_seconds * 1e3,
-                 simulation.lowered.graph.task_count() / timing->engine_seconds * 1e-6);
+      text.stream() << fmt::format(
+          "timing: lowering {:.0f} ms, engine {:.0f} ms, {:.1f} million tasks/s\n",
+          timing->lower_seconds * 1e3, timing->engine_seconds * 1e3,
+          simulation.lowered.graph.task_count() / timing->engine_seconds * 1e-6);
+    text.close();
   }
   return simulation.report.memory && !simulation.report.memory->fits() ? 1 : 0;
 }

@@ -12,7 +12,8 @@ using nlohmann::json;
 
 constexpr double longest_seconds = 1e6;
 
-/// A number for every virtual stage, or one per pipeline rank, or one per virtual stage.
+/// A number for every virtual stage, or one per pipeline rank, or one per virtual stage (chunk * PP
+/// + rank: the order in which a microbatch visits them).
 std::vector<double> times(const Reader& costs, const std::string& key, const Parallelism& p) {
   const auto virtual_stages = static_cast<size_t>(p.pp) * static_cast<size_t>(p.chunks());
   const json* value = costs.find(key);
@@ -61,7 +62,8 @@ void resolve_costs(const ScenarioSections& sections, Scenario& scenario) {
     given.backward_seconds = input;
     for (size_t i = 0; i < weight.size(); ++i) given.backward_seconds[i] += weight[i];
   }
-  given.p2p_seconds = costs.number("p2p_seconds", 0, 0, longest_seconds);
+  given.p2p_seconds = times(costs, "p2p_seconds", p);
+  if (given.p2p_seconds.empty()) given.p2p_seconds.assign(given.forward_seconds.size(), 0);
   scenario.costs = std::move(given);
 }
 

@@ -4,6 +4,8 @@
 // (model_parallel_config.py, distributed_data_parallel_config.py).
 #include "sim/config/overlap.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -122,6 +124,18 @@ void resolve_p2p(const ScenarioSections& sections, Scenario& scenario) {
                 "true", "false",
                 "there is no pipeline communication: pipeline_model_parallel_size is 1");
   }
+  if (scenario.costs) {
+    // Given times come with asynchronous transfers, as in the papers: these switches do nothing.
+    for (const char* key : {"overlap_p2p_comm", "batch_p2p_comm"}) {
+      for (const Reader* section : {&sections.comm_overlap, &model})
+        if (section->has(key))
+          add_finding(scenario, *section, key, "given-costs-are-asynchronous", Kind::advice,
+                      section->text_of(key), "null",
+                      "with given costs every transfer is asynchronous; the switch does nothing");
+      scenario.effective["model." + std::string(key)] = "null";
+    }
+    return;
+  }
   scenario.effective["model.overlap_p2p_comm"] = json_text(overlap.overlap_p2p);
   scenario.effective["model.batch_p2p_comm"] = json_text(overlap.batch_p2p);
 }
@@ -138,12 +152,12 @@ void resolve_bucket(const ScenarioSections& sections, Scenario& scenario, bool b
     const Reader& asked = user ? sections.comm_overlap : sections.ddp;
     const int64_t asked_size = user.value_or(own.value_or(0));
     const int bytes = scenario.precision.grad_reduce_in_fp32 ? 4 : 2;
-    add_finding(scenario, asked, "bucket_size", "bucket-size-counts-elements", Kind::unit,
-                json_text(asked_size), json_text(size),
-                "bucket_size counts parameters, not bytes: " + std::to_string(asked_size) +
-                    " elements are " +
-                    std::to_string(static_cast<double>(asked_size) * bytes / (1 << 20)) +
-                    " MiB of " + std::to_string(bytes) + "-byte gradients");
+    add_finding(
+        scenario, asked, "bucket_size", "bucket-size-counts-elements", Kind::unit,
+        json_text(asked_size), json_text(size),
+        fmt::format("bucket_size counts parameters, not bytes: {} elements are {:.6g} MiB of "
+                    "{}-byte gradients",
+                    asked_size, static_cast<double>(asked_size) * bytes / (1 << 20), bytes));
   }
   // Megatron-Core ddp.py: no overlap, no buckets; overlap without a size, max(40e6, 1e6 * ranks).
   if (!scenario.overlap.overlap_grad_reduce)

@@ -33,6 +33,11 @@ Model read_model(const std::string& name_or_path, const DataPaths& data);
 Cluster read_cluster(const std::string& name_or_path, int nodes, const std::string& release,
                      const DataPaths& data);
 
+/// Upper bound of the tasks that simulating `devices` devices makes (PP of them when alike ranks
+/// are folded), and how many a scenario may ask for.
+double estimated_tasks(const Scenario& scenario, int64_t devices);
+inline constexpr int64_t most_tasks = 60'000'000;
+
 /// A catalogue row for `stepsim list`.
 struct CatalogueRow {
   std::string name, description;

@@ -33,9 +33,6 @@ void resolve_costs(const ScenarioSections& sections, Scenario& scenario);
 /// Refuses, with the count and the limit, what no machine should be asked to hold.
 void check_task_count(const ScenarioSections& sections, const Scenario& scenario);
 
-/// Largest number of tasks that a scenario may ask for, by the estimate of check_task_count.
-inline constexpr int64_t most_tasks = 100'000'000;
-
 /// Adds a finding about `section`.`key`.
 void add_finding(Scenario& scenario, const Reader& section, const std::string& key,
                  const std::string& id, Finding::Kind kind, const std::string& requested,

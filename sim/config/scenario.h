@@ -74,7 +74,7 @@ enum class CrossEntropy { unfused, native, te };
 /// Given times in place of kernels, by virtual stage (chunk * pp + rank). Empty vectors: not given.
 struct GivenCosts {
   std::vector<double> forward_seconds, backward_seconds;
-  double p2p_seconds = 0;
+  std::vector<double> p2p_seconds;  ///< from a virtual stage to the next one, and back
 };
 
 struct Software {
@@ -97,8 +97,8 @@ struct Scenario {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::optional<GivenCosts> costs;
   Software software;
-  int device_max_connections = 0;     ///< CUDA_DEVICE_MAX_CONNECTIONS; 0 = not set
-  bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration
+  int device_max_connections = 0;                   ///< CUDA_DEVICE_MAX_CONNECTIONS; 0 = not set
+  bool full_iteration_graph = false;                ///< cuda_graph_impl local, scope full_iteration
   bool graph_attention = false, graph_mlp = false;  ///< CUDA graphs around these parts of a layer
   CrossEntropy cross_entropy = CrossEntropy::native;
   bool fused_rope = true;

@@ -58,15 +58,35 @@ Document with_bases(Document document, std::vector<std::string> chain) {
   return below;
 }
 
+json value_of(const std::string& text);
+
+/// Hydra's lists hold bare words: [core_attn, mlp].
+json list_of(std::string_view inside) {
+  json list = json::array();
+  while (!inside.empty()) {
+    const size_t end = std::min(inside.find(','), inside.size());
+    std::string item(inside.substr(0, end));
+    item.erase(0, item.find_first_not_of(' '));
+    item.erase(item.find_last_not_of(' ') + 1);
+    list.push_back(value_of(item));
+    inside.remove_prefix(std::min(end + 1, inside.size()));
+  }
+  return list;
+}
+
 json value_of(const std::string& text) {
   if (text == "True") return true;
   if (text == "False") return false;
-  if (text == "None" || text.empty()) return nullptr;
+  if (text == "None" || text == "null") return nullptr;
   try {
     return *parse_document(text, std::string(command_line_name)).root;
   } catch (const Error&) {
+    const bool flat =
+        text.find_first_of("{}\"'") == std::string::npos && text.find('[', 1) == std::string::npos;
+    if (text.starts_with('[') && text.ends_with(']') && text.size() > 2 && flat)
+      return list_of(std::string_view(text).substr(1, text.size() - 2));
     // Brackets and quotes announce JSON; anything else is a bare word.
-    if (text.front() == '{' || text.front() == '[' || text.front() == '"') throw;
+    if (text.starts_with('{') || text.starts_with('[') || text.starts_with('"')) throw;
     return text;
   }
 }
@@ -99,7 +119,14 @@ void apply_overrides(Document& document, std::span<const std::string> overrides)
     nodes |= pointer == "/cluster/nodes";
     gpus |= pointer == "/cluster/gpus";
     if (pointer == "/base") refuse(pointer, "a base can only be named in a file");
-    set_value(document, pointer, sign == '~' ? json(nullptr) : value_of(text.substr(equals + 1)));
+    if (sign != '~' && equals + 1 == text.size())
+      refuse(pointer, "expected a value behind '='; null leaves the key to its default");
+    // Versions are text: 2.20 is not 2.2.
+    const bool version = pointer.starts_with("/software/");
+    set_value(document, pointer,
+              sign == '~' ? json(nullptr)
+              : version   ? json(text.substr(equals + 1))
+                          : value_of(text.substr(equals + 1)));
   }
   // A number of GPUs written for another number of nodes no longer holds.
   if (nodes && !gpus && (*document.root)["cluster"].is_object())

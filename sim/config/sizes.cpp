@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/config/model_read.h"
+#include "sim/config/read.h"
 #include "sim/config/resolve.h"
 
 namespace stepsim {
@@ -42,8 +43,11 @@ void check_even(const Reader& model, int64_t layers, int64_t stages, int64_t vp,
     return;
   }
   if (layers % stages != 0 || layers == 0)
-    model.fail("pipeline_model_parallel_size", "must divide " + what + "; got " + text(layers) +
-                                                   " over " + text(stages) + " stages");
+    model.fail(
+        "pipeline_model_parallel_size",
+        what + " do not split evenly over " + text(stages) +
+            " stages; set another "
+            "PP, num_layers_in_first/last_pipeline_stage or account_for_*_in_pipeline_split");
   if (layers / stages % vp != 0)
     model.fail("virtual_pipeline_model_parallel_size", "must divide " + text(layers / stages) +
                                                            " layers per stage (" + what + " / " +
@@ -102,8 +106,8 @@ void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool gi
   const int64_t world = scenario.cluster.gpus;
   if (world % product != 0) {
     const int64_t lower = world / product * product;
-    std::string advice = "the nearest worlds that fit are ";
-    if (lower > 0) advice += text(lower) + " and ";
+    std::string advice = lower > 0 ? "the nearest worlds that fit are " + text(lower) + " and "
+                                   : "the nearest world that fits is ";
     advice += text(lower + product);
     const char* key = sections.cluster.has("gpus") ? "gpus" : "nodes";
     sections.cluster.fail(
@@ -235,25 +239,40 @@ void check_model_fits_mesh(const ScenarioSections& sections, const Scenario& sce
                           " learned positions; got " + text(s));
 }
 
-void check_task_count(const ScenarioSections& sections, const Scenario& scenario) {
-  // Upper bounds of what lowering makes: kernels, launches, chunked GEMMs and collectives of one
-  // layer, forward and backward (about 100), p2p and markers of one chunk (about 40). Symmetric
-  // ranks are simulated once, so PP stages and not the world.
-  constexpr int64_t kernels_per_layer = 100, rings_per_layer = 12, steps_per_cp_rank = 6,
-                    per_chunk = 40;
+double estimated_tasks(const Scenario& scenario, int64_t devices) {
+  // Per microbatch and layer, forward and backward; per microbatch and chunk, its messages and the
+  // ends of the model. Upper bounds (checked against what lowering makes, tests/laws).
   const Parallelism& p = scenario.parallel;
-  const int64_t per_layer = kernels_per_layer +
-                            (scenario.overlap.tp_comm_overlap ? rings_per_layer * p.tp : 0) +
-                            (p.cp > 1 ? steps_per_cp_rank * p.cp : 0);
-  const int64_t layers = scenario.costs ? 0 : scenario.model.layers;
-  const double tasks =
-      static_cast<double>(scenario.batch.microbatches) *
-      static_cast<double>(layers * per_layer + int64_t{p.pp} * p.chunks() * per_chunk);
+  double layer = 30, chunk = 6;
+  const bool meets = devices > p.pp;  // members of one group are simulated apart: each arrives
+  if (scenario.costs) {
+    layer = 0;
+  } else {
+    if (p.tp > 1) layer += meets ? 48 : 16;
+    if (scenario.overlap.tp_comm_overlap) layer += (meets ? 30 : 12) * p.tp;
+    if (p.cp > 1) layer += (meets ? 8 : 4) * p.cp;
+    if (scenario.precision.fp8 != Fp8Recipe::none) layer += 12;
+    if (scenario.recompute == Recompute::full_uniform ||
+        scenario.recompute == Recompute::full_block)
+      layer *= 1.6;
+    chunk += 24 + (meets ? 24 : 8);
+  }
+  const double chunks = static_cast<double>(p.pp) * p.chunks();
+  const double layers = scenario.costs ? 0 : scenario.model.layers;
+  return static_cast<double>(scenario.batch.microbatches) * (layers * layer + chunks * chunk) *
+             (static_cast<double>(devices) / p.pp) +
+         100.0 * static_cast<double>(devices) * p.chunks();
+}
+
+void check_task_count(const ScenarioSections& sections, const Scenario& scenario) {
+  // Symmetric ranks are simulated once: PP devices and not the world.
+  const double tasks = estimated_tasks(scenario, scenario.parallel.pp);
   if (tasks > static_cast<double>(most_tasks))
-    sections.train.fail("global_batch_size",
-                        "asks for about " + text(static_cast<int64_t>(std::min(tasks, 1e18))) +
-                            " tasks (" + text(scenario.batch.microbatches) + " microbatches on " +
-                            text(p.pp) + " stages); the limit is " + text(most_tasks));
+    sections.train.fail("global_batch_size", "asks for about " +
+                                                 text(static_cast<int64_t>(std::min(tasks, 1e18))) +
+                                                 " tasks (" + text(scenario.batch.microbatches) +
+                                                 " microbatches on " + text(scenario.parallel.pp) +
+                                                 " stages); the limit is " + text(most_tasks));
 }
 
 }  // namespace stepsim

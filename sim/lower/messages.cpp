@@ -29,7 +29,13 @@ TaskId StepWriter::transfer(const MessageKey& key) {
   const Label label = message_label(key.forward ? OpKind::pp_forward : OpKind::pp_backward, key);
   const StreamId stream =
       stream_id(key.sender, key.forward ? Stream::pp_send_next : Stream::pp_send_prev);
-  if (s_.costs) return task = builder_.add_unchained(s_.costs->p2p_seconds, stream, label.packed());
+  if (s_.costs) {
+    // Both ways between two virtual stages take the time of the link out of the earlier one.
+    const int pp = s_.parallel.pp, rank = mesh_.coordinates(folding_.ranks[key.receiver]).pp;
+    const int stage = key.chunk * pp + rank, link = key.forward ? stage - 1 : stage;
+    return task = builder_.add_unchained(s_.costs->p2p_seconds[static_cast<size_t>(link)], stream,
+                                         label.packed());
+  }
   const size_t way = 2 * key.sender + (key.forward ? 0 : 1);
   const CollectiveCost& cost = message_costs_[way];
   task = builder_.add_unchained(cost.duration.value, stream, label.packed());

@@ -35,22 +35,50 @@ Json parsed(const std::string& text) {
   return value.is_discarded() ? Json(text) : value;
 }
 
-/// Fractions of the step. Causes that are not simulated are null.
-Json ledger(const Ledger& ledger, double step_seconds, bool contends) {
-  const auto share = [&](Cause c) {
-    return step_seconds > 0 ? Json(ledger[c] / step_seconds) : Json();
-  };
+/// A cause can occur in this scenario; otherwise its share is null, not 0.
+bool applies(Cause cause, const Scenario& s, const Report& r) {
+  const Parallelism& p = s.parallel;
+  const bool kernels = !s.costs;
+  switch (cause) {
+    case Cause::contention:
+      return r.compute_contends;
+    case Cause::optimizer:
+    case Cause::host:
+      return kernels;
+    case Cause::exposed_tp:
+      return kernels && p.tp > 1;
+    case Cause::exposed_cp:
+      return kernels && p.cp > 1;
+    case Cause::exposed_pp:
+      return p.pp > 1;
+    case Cause::exposed_dp:
+      return kernels && p.world() > 1;  // the norm is reduced over all ranks
+    case Cause::exposed_embedding:
+      return kernels && p.pp > 1 && s.model.tied_embeddings;
+    case Cause::compute:
+    case Cause::bubble:
+    case Cause::skew:
+      return true;
+  }
+  return true;
+}
+
+/// Fractions of the step. Causes that cannot occur or are not simulated are null.
+Json ledger(const Ledger& ledger, const Scenario& scenario, const Report& report) {
   Json out;
-  out["compute"] = share(Cause::compute);
-  out["contention"] = contends ? share(Cause::contention) : Json();
-  for (const Cause c : {Cause::optimizer, Cause::host, Cause::bubble, Cause::skew,
-                        Cause::exposed_tp, Cause::exposed_cp})
-    out[std::string(name(c))] = share(c);
+  const auto put = [&](Cause c) {
+    out[std::string(name(c))] = report.step_seconds > 0 && applies(c, scenario, report)
+                                    ? Json(ledger[c] / report.step_seconds)
+                                    : Json();
+  };
+  for (const Cause c : {Cause::compute, Cause::contention, Cause::optimizer, Cause::host,
+                        Cause::bubble, Cause::skew, Cause::exposed_tp, Cause::exposed_cp})
+    put(c);
   out["exposed_ep"] = nullptr;
-  out["exposed_pp"] = share(Cause::exposed_pp);
-  out["exposed_dp"] = share(Cause::exposed_dp);
+  put(Cause::exposed_pp);
+  put(Cause::exposed_dp);
   out["exposed_edp"] = nullptr;
-  out["exposed_embedding"] = share(Cause::exposed_embedding);
+  put(Cause::exposed_embedding);
   out["exposed_offload"] = nullptr;
   return out;
 }
@@ -156,15 +184,14 @@ std::string report_json(const Scenario& scenario, const Report& report,
   out["bubble_fraction"] = report.bubble_fraction;
   out["overlap_efficiency"] = efficiency(report.communication);
   out["communication_seconds"] = communication_seconds(report.communication);
-  out["ledger"] = ledger(report.ledger, report.step_seconds, report.compute_contends);
+  out["ledger"] = ledger(report.ledger, scenario, report);
   out["devices"] = Json::array();
   for (const DeviceReport& d : report.devices)
-    out["devices"].push_back(
-        {{"rank", d.rank},
-         {"represents", d.represents},
-         {"stage", d.stage},
-         {"ledger", ledger(d.ledger, report.step_seconds, report.compute_contends)},
-         {"peak_bytes", or_null(d.peak_bytes)}});
+    out["devices"].push_back({{"rank", d.rank},
+                              {"represents", d.represents},
+                              {"stage", d.stage},
+                              {"ledger", ledger(d.ledger, scenario, report)},
+                              {"peak_bytes", or_null(d.peak_bytes)}});
   out["memory"] = memory(report.memory);
   out["critical_path"] = Json::array();
   for (const PathPart& p : report.critical_path)

@@ -66,8 +66,12 @@ Report make_report(const Scenario& scenario, const LoweredStep& step, const Time
     if (report.memory && d < step.memory.size()) peak = step.memory[d].peak();
     report.devices.push_back({device.rank, device.represents, device.stage, by_device[d], peak});
   }
-  if (!scenario.costs)
-    report.straddling = straddling(Mesh(scenario.parallel), scenario.cluster.nvlink_domain);
+  if (scenario.costs) return report;
+  report.straddling = straddling(Mesh(scenario.parallel), scenario.cluster.nvlink_domain);
+  // Only tied embeddings have a group of their own.
+  if (!scenario.model.tied_embeddings)
+    std::erase_if(report.straddling,
+                  [](const Straddling& s) { return s.kind == GroupKind::embedding; });
   return report;
 }
 

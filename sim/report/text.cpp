@@ -19,7 +19,7 @@ std::string_view plain_words(Cause c) {
   constexpr std::array<std::string_view, cause_count> words{"compute",
                                                             "contention",
                                                             "optimizer",
-                                                            "host (kernel not launched yet)",
+                                                            "host (step overhead, launches)",
                                                             "pipeline bubble",
                                                             "skew (slower peer, same stage)",
                                                             "exposed tp communication",
@@ -66,7 +66,8 @@ void write_title(Page& page, const Scenario& s, const Report& r) {
   page.line("{} on {} GPU{}: {}, {}, {} microbatches", subject, r.gpus, r.gpus == 1 ? "" : "s",
             layout, name(s.schedule), s.batch.microbatches);
   if (s.costs) {
-    page.line("GBS {}, MBS {}; times per stage as given, no model", s.batch.global, s.batch.micro);
+    page.line("GBS {}, MBS {}; times per stage as given{}", s.batch.global, s.batch.micro,
+              s.model.layers > 0 ? "; the model and the cluster are not used" : ", no model");
     return;
   }
   page.line("GBS {}, MBS {}, sequence {}, {}; {}, {} node{} of {} x {}", s.batch.global,
@@ -84,6 +85,15 @@ void write_fit(Page& page, const MemoryReport& m) {
   } else {
     page.line("DOES NOT FIT   {} is {:.1f} GiB more than the {:.1f} GiB of the device", sum,
               (need - m.capacity_bytes) / gib, m.capacity_bytes / gib);
+    const std::pair<double, std::string_view> classes[] = {
+        {m.sizes.parameters + m.sizes.gradients,
+         "parameters and gradients: more TP or PP shrinks them"},
+        {m.sizes.optimizer, "the optimizer: the distributed optimizer or more DP shrinks it"},
+        {m.sizes.activations,
+         "activations: recompute, more TP with SP, more CP or a smaller micro batch shrinks them"},
+        {m.sizes.logits, "logits: more TP or a smaller micro batch shrinks them"}};
+    const auto& [bytes, what] = *std::max_element(std::begin(classes), std::end(classes));
+    page.line("               largest: {:.1f} GiB of {}", bytes / gib, what);
   }
 }
 
@@ -147,6 +157,16 @@ std::vector<size_t> devices_to_show(const std::vector<DeviceReport>& devices, si
   // One more fits where the line about those left out would stand.
   const size_t rows = n <= max_rows + 1 ? n : max_rows;
   for (size_t i = 0; i < rows; ++i) shown.push_back(rows < 2 ? 0 : i * (n - 1) / (rows - 1));
+  // The device that needs most memory is always among them.
+  const auto fullest = std::max_element(
+      devices.begin(), devices.end(), [](const DeviceReport& a, const DeviceReport& b) {
+        return a.peak_bytes.value_or(0) < b.peak_bytes.value_or(0);
+      });
+  const auto full = static_cast<size_t>(fullest - devices.begin());
+  if (n > 0 && std::find(shown.begin(), shown.end(), full) == shown.end()) {
+    shown.push_back(full);
+    std::sort(shown.begin(), shown.end());
+  }
   return shown;
 }
 
@@ -166,8 +186,8 @@ void write_stages(Page& page, const Report& r, const Milliseconds& ms) {
               d.peak_bytes ? fmt::format("{:.1f} GiB", *d.peak_bytes / gib) : "-");
   }
   if (shown.size() < r.devices.size())
-    page.line("  ({} of {} simulated devices shown; --json has all)", shown.size(),
-              r.devices.size());
+    page.line("  ({} of {} simulated devices, evenly spread and the fullest; --json has all)",
+              shown.size(), r.devices.size());
 }
 
 void write_path(Page& page, const Report& r, const Milliseconds& ms) {
@@ -204,13 +224,31 @@ void write_groups(Page& page, const Scenario& s, const Report& r) {
     if (crossing == r.straddling.end()) {
       inside.push_back(label);
     } else {
-      parts.push_back(fmt::format("{} across {} domains", label, crossing->domains));
+      parts.push_back(fmt::format("each {} group spans {} domains", label, crossing->domains));
     }
   }
   if (!inside.empty())
     parts.insert(parts.begin(), fmt::format("{} inside NVLink domains of {} GPUs",
                                             fmt::join(inside, " "), s.cluster.nvlink_domain));
-  if (!parts.empty()) page.list("Groups         ", parts, 2);
+  if (s.parallel.cp > 1 && s.parallel.dp > 1)
+    parts.push_back(
+        fmt::format("gradients reduced over DP x CP = {} ranks", s.parallel.cp * s.parallel.dp));
+  if (!parts.empty()) page.list("Groups         ", parts, 3);
+}
+
+/// As wide as the page's other headings.
+std::string_view heading(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::silent:
+      return "Changed        ";
+    case Finding::Kind::error:
+      return "Refused        ";
+    case Finding::Kind::unit:
+      return "Unit           ";
+    case Finding::Kind::advice:
+      return "Advice         ";
+  }
+  return "";
 }
 
 void write_findings(Page& page, const Scenario& s) {
@@ -230,7 +268,7 @@ void write_findings(Page& page, const Scenario& s) {
     std::string what = f.key.empty() ? f.id : f.key;
     if (!f.requested.empty()) what += ' ' + f.requested;
     if (!f.effective.empty() && f.effective != f.requested) what += " -> " + f.effective;
-    page.paragraph("Finding        ", what + ": " + f.reason, 2);
+    page.paragraph(heading(f.kind), what + ": " + f.reason, 3);
   }
   if (order.size() > max_findings)
     page.line("               and {} more; --json lists all", order.size() - max_findings);

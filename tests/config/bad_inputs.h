@@ -151,7 +151,7 @@ inline const std::vector<Case> cases{
     {"huge cluster", Where::scenario, "cluster.nodes = 99999999999",
      "x.json#/cluster/nodes: must be an integer"},
     {"10^12 tasks", Where::scenario, "train.global_batch_size = 1000000000",
-     "tasks (250000000 microbatches on 2 stages); the limit is 100000000"},
+     "tasks (250000000 microbatches on 2 stages); the limit is 60000000"},
     // Sizes that do not go together.
     {"heads not divisible", Where::scenario,
      "model.tensor_model_parallel_size = 16; model.num_attention_heads = 24; model.kv_channels = "
@@ -164,7 +164,7 @@ inline const std::vector<Case> cases{
      "x.json#/train/global_batch_size: must be a multiple of micro_batch_size x DP = 1 x 4 = 4; "
      "got 63"},
     {"layers not divisible", Where::scenario, "model.num_layers = 33",
-     "x.json#/model/pipeline_model_parallel_size: must divide 33 layers"},
+     "x.json#/model/pipeline_model_parallel_size: 33 layers do not split evenly"},
     {"VP not divisible", Where::scenario, "model.virtual_pipeline_model_parallel_size = 5",
      "x.json#/model/virtual_pipeline_model_parallel_size: must divide 16 layers per stage"},
     {"VP without PP", Where::scenario,

@@ -48,8 +48,8 @@ TEST_CASE("a GEMM of whole waves runs at peak x ceiling x K/(K + half_k)") {
   CHECK(model().gemm({1000, 1000, 1000, 3}, Dtype::bf16).value == near(6e9 / 40e12 + 2e-6));
 }
 
-// Reads A and B and writes C once: 2 bytes x (2 x 100 x 1000 + 100 x 1000) over 0.5 TB/s, longer than
-// its arithmetic when there are few rows.
+// Reads A and B and writes C once: 2 bytes x (2 x 100 x 1000 + 100 x 1000) over 0.5 TB/s, longer
+// than its arithmetic when there are few rows.
 TEST_CASE("a GEMM of few rows is bound by its bytes") {
   const double bytes = 2.0 * (1000 * (1 + 10000) + 1 * 10000);
   CHECK(model().gemm({1, 10000, 1000}, Dtype::bf16).value == near(bytes / 500e9 + 2e-6));

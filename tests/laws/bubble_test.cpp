@@ -70,7 +70,7 @@ TEST_CASE("law: 64 stages, 512 microbatches, F 1 ms, B 2 ms, messages of 50 us t
   CHECK(r.report.devices.size() == 64);
   // Tightness: a message that takes any time delays the step.
   Scenario free = s;
-  free.costs->p2p_seconds = 0;
+  free.costs->p2p_seconds.assign(64, 0);
   CHECK(std::abs(seconds_of(free) - 575 * 3e-3) < 1e-9);
 }
 
@@ -78,4 +78,22 @@ TEST_CASE("law: stages that cost nothing but their messages take (p-1) messages 
   nlohmann::json json = pipeline("1f1b", 5, 1, 1);
   json["costs"] = {{"forward_seconds", 0.0}, {"backward_seconds", 0.0}, {"p2p_seconds", 0.25}};
   CHECK(relative(seconds_of(read(json)), 2 * 4 * 0.25) < 1e-12);
+}
+
+// Virtual stage = chunk x PP + rank: a microbatch visits them in that order and pays each link
+// between two of them once forward and once backward.
+TEST_CASE("law: messages take the time of the link that they cross") {
+  nlohmann::json json = pipeline("interleaved", 2, 2, 2);
+  json["costs"] = {
+      {"forward_seconds", 0.0}, {"backward_seconds", 0.0}, {"p2p_seconds", {0.1, 0.2, 0.4, 0.8}}};
+  json["train"]["global_batch_size"] = 2;
+  // Two microbatches, one after the other on each link; the last link leads nowhere.
+  const double way = 0.1 + 0.2 + 0.4;
+  CHECK(seconds_of(read(json)) >= 2 * way);
+  json["costs"]["p2p_seconds"] = {0.0, 0.0, 0.0, 9.0};
+  CHECK(seconds_of(read(json)) == 0);
+  nlohmann::json plain = pipeline("1f1b", 3, 1, 1);
+  plain["costs"] = {
+      {"forward_seconds", 0.0}, {"backward_seconds", 0.0}, {"p2p_seconds", {0.25, 0.5, 7.0}}};
+  CHECK(relative(seconds_of(read(plain)), 2 * 0.75) < 1e-12);
 }

@@ -160,7 +160,8 @@ TEST_CASE("law: folded equals unfolded on nodes of 3, 5, 6 and 12 GPUs") {
 }
 
 // Leaves of 4 nodes whose uplinks are 8 times narrower: who sits under the same leaf pays less.
-TEST_CASE("law: folded equals unfolded under oversubscribed tiers that the layout cuts or respects") {
+TEST_CASE(
+    "law: folded equals unfolded under oversubscribed tiers that the layout cuts or respects") {
   int uneven = 0, compared = 0;
   for (int radix : {2, 3, 4})
     for (const Layout& l :

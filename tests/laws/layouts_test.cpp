@@ -257,6 +257,26 @@ TEST_CASE("laws of a step hold for every model x system x a spread of layouts") 
   CHECK(*std::min_element(ran_by_layout.begin(), ran_by_layout.end()) > 0);
 }
 
+// What a scenario is refused by must be an upper bound, and no wild one.
+TEST_CASE("law: the estimate of tasks bounds what lowering makes, folded and unfolded") {
+  int far = 0, compared = 0;
+  for (const Layout& l : layouts()) {
+    if (l.world() > 64) continue;
+    const Scenario s = read(scenario_json("llama3.2-1b", "dgx-h100", l));
+    for (bool unfold : {false, true}) {
+      CAPTURE(l);
+      CAPTURE(unfold);
+      const Report r = step_of(s, {.unfold = unfold, .sharing = true}).report;
+      const double estimate = estimated_tasks(s, static_cast<int64_t>(r.devices.size()));
+      CHECK(r.tasks <= estimate);
+      far += estimate > 4.0 * r.tasks;
+      ++compared;
+    }
+  }
+  CHECK(compared > 10);
+  CHECK(far < compared / 3);
+}
+
 TEST_CASE("laws of a step hold for every shipped scenario") {
   for (const CatalogueRow& row : list_scenarios(data())) {
     Scenario s = read_scenario("scenarios/" + row.name + ".json", {}, "", data());

@@ -246,7 +246,8 @@ TEST_CASE("the ends: vocabulary-parallel embedding and loss") {
   // native fusion).
   CHECK(order(t.head_forward()) ==
         "norm [AG] output gemm cross entropy [AR] cross entropy [AR] cross entropy");
-  CHECK(order(t.head_backward(false)) == "cross entropy [AG] output gemm'd [RS] output gemm'w norm add");
+  CHECK(order(t.head_backward(false)) ==
+        "cross entropy [AG] output gemm'd [RS] output gemm'w norm add");
   CHECK(order(templates(tiny({})).head_forward()) == "norm output gemm cross entropy");
   CHECK(order(templates(tiny({.tp = 4})).embedding_forward()) == "embedding [AR] embedding");
 }

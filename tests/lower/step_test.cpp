@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "sim/engine/engine.h"
 #include "sim/lower/lower.h"
 #include "sim/parallel/schedule.h"
 #include "tests/lower/tiny.h"
@@ -290,10 +291,47 @@ TEST_CASE("fp8 parameters are gathered at one byte where they are fp8") {
   };
   // One layer of 12 h^2 weights between an embedding and a head of 32000 h: the ends dominate, so
   // the gather is nowhere near half of the 16-bit one's.
-  const LoweredStep fp8 = lowered(
-      tiny({.dp = 8}, {sharded, "mixed_precision=bf16_with_fp8_delayed_scaling_mixed"}));
+  const LoweredStep fp8 =
+      lowered(tiny({.dp = 8}, {sharded, "mixed_precision=bf16_with_fp8_delayed_scaling_mixed"}));
   const LoweredStep bf16 = lowered(tiny({.dp = 8}, {sharded}));
   const double weights = 12.0 * 1024 * 1024, ends = 2 * 32000.0 * 1024;
   const double expected = (weights + 2 * ends) / (2 * weights + 2 * ends);
   CHECK(gathered(fp8, 0) / gathered(bf16, 0) == doctest::Approx(expected).epsilon(0.01));
+}
+
+// What the host does between steps delays the device even when one graph launches everything else.
+TEST_CASE("the step's host work comes before its first kernel, captured or not") {
+  for (const char* graphs : {"none", "full_iteration"}) {
+    Scenario s = tiny({}, {std::string("model.cuda_graph_impl=") + graphs});
+    s.cluster.stack.step_overhead = {1.0};
+    const LoweredStep step = lowered(s);
+    const auto timeline = std::get<Timeline>(run(step.graph, {}));
+    double first = 1e9;
+    for (const Found& f : tasks(step, [](const Found& x) {
+           return row(x.label.op).task_class == TaskClass::compute ||
+                  row(x.label.op).task_class == TaskClass::optimizer;
+         }))
+      first = std::min(first, timeline.start_seconds[f.task]);
+    CHECK(first >= 1.0);
+  }
+}
+
+// A blocking exchange is waited for before the next one is posted, although no kernel runs between:
+// the middle of three ranks sends its warm-up forward and then asks for the next.
+TEST_CASE("blocking p2p without batching: an exchange is posted after the one before has moved") {
+  const LoweredStep step =
+      lowered(tiny({.pp = 3, .microbatches = 4},
+                   {"model.batch_p2p_comm=false", "model.overlap_p2p_comm=false"}));
+  const auto timeline = std::get<Timeline>(run(step.graph, {}));
+  double sent = 0, asked = 0;
+  for (const RendezvousMember& m : step.members) {
+    const Label l = Label::unpack(step.graph.labels[index(m.transfer)]);
+    if (device_of(m.stream) != 1 || m.arrival == no_task || l.op != OpKind::pp_forward) continue;
+    if (stream_of(m.stream) == Stream::pp_send_next && l.microbatch == 0)
+      sent = timeline.finish_seconds[index(m.transfer)];
+    if (stream_of(m.stream) == Stream::pp_recv_prev && l.microbatch == 1)
+      asked = timeline.start_seconds[index(m.arrival)];
+  }
+  CHECK(sent > 0);
+  CHECK(asked >= sent);
 }

@@ -255,8 +255,7 @@ TEST_CASE("inside a domain the fabric does not matter") {
     const Seconds expected =
         collective_cost(op, {1e8}, place(gpus, Fabric(reference)), reference).duration;
     for (const Cluster& cluster : {ethernet(16), graph})
-      CHECK(collective_cost(op, {1e8}, place(gpus, Fabric(cluster)), cluster).duration ==
-            expected);
+      CHECK(collective_cost(op, {1e8}, place(gpus, Fabric(cluster)), cluster).duration == expected);
   }
 }
 

@@ -116,7 +116,8 @@ TEST_CASE("bucket size is checked after adding: one huge parameter may exceed it
   CHECK(buckets[1].first_owner == 0);
 }
 
-// Megatron-Core distrib_optimizer.py: a shared embedding closes the bucket before it and fills its own.
+// Megatron-Core distrib_optimizer.py: a shared embedding closes the bucket before it and fills its
+// own.
 TEST_CASE("a tied embedding gets a bucket of its own") {
   const std::vector<Parameter> parameters{{1024, 0, true}, {128, 1}, {128, 2}};
   const std::vector<Bucket> buckets = form_buckets(parameters, std::nullopt, 2);
@@ -126,14 +127,13 @@ TEST_CASE("a tied embedding gets a bucket of its own") {
   CHECK(buckets[1].last_owner == 0);
 }
 
-// param_and_grad_buffer.py: uint8 and 16-bit parameters live in two buffers; the latter's buckets join
-// the last of the former.
+// param_and_grad_buffer.py: uint8 and 16-bit parameters live in two buffers; the latter's buckets
+// join the last of the former.
 TEST_CASE("weights in fp8 are gathered at one byte, everything else at two") {
-  const std::vector<Parameter> parameters{
-      {.elements = 512, .owner = 0},
-      {.elements = 1024, .owner = 1, .bytes = 1},
-      {.elements = 128, .owner = 1},
-      {.elements = 2048, .owner = 2, .bytes = 1}};
+  const std::vector<Parameter> parameters{{.elements = 512, .owner = 0},
+                                          {.elements = 1024, .owner = 1, .bytes = 1},
+                                          {.elements = 128, .owner = 1},
+                                          {.elements = 2048, .owner = 2, .bytes = 1}};
   const std::vector<Bucket> buckets = form_buckets(parameters, 1500, 2);
   REQUIRE(buckets.size() == 2);
   CHECK(buckets[0].elements == 2048);

@@ -36,7 +36,8 @@ Scenario layer_scenario(const nlohmann::json& row) {
 double seconds(const Scenario& scenario, const Template& t) {
   const Mesh mesh(scenario.parallel);
   const Fabric fabric(scenario.cluster);
-  const Folding folding = fold(mesh, scenario.parallel, {.units = {scenario.cluster.nvlink_domain}}, false);
+  const Folding folding =
+      fold(mesh, scenario.parallel, {.units = {scenario.cluster.nvlink_domain}}, false);
   Scenario ahead = scenario;
   ahead.full_iteration_graph = true;
   StepWriter writer(ahead, mesh, folding, fabric);
