@@ -33,12 +33,15 @@ std::vector<int64_t> layer_parameters(const Model& m, int tp) {
   p.push_back(norm);
   p.push_back(qkv * m.hidden);
   if (m.qkv_bias || m.linear_bias) p.push_back(qkv);
-  if (m.qk_norm) p.push_back(2 * m.head_dim);
+  if (m.qk_norm) p.push_back(m.qk_norm_whole ? heads + (qkv - heads) / 2 : 2 * m.head_dim);
+  if (m.attention_sinks) p.push_back(m.heads / tp);
+  if (m.post_norms) p.push_back(norm);
   p.push_back(norm);
   p.push_back(fc1 * m.hidden);
   if (m.linear_bias) p.push_back(fc1);
   p.push_back(m.hidden * ffn);
   if (m.linear_bias) p.push_back(m.hidden);
+  if (m.post_norms) p.push_back(norm);
   return p;
 }
 
