@@ -98,7 +98,16 @@ constexpr std::array<SectionRow, 15> section_rows{{
      "moe_token_dispatcher_type moe_router_topk moe_grouped_gemm moe_shared_expert_overlap "
      "moe_permute_fusion "
      "moe_router_fusion moe_ffn_hidden_size moe_layer_freq moe_router_dtype moe_aux_loss_coeff "
-     "moe_router_load_balancing_type moe_flex_dispatcher_backend moe_router_force_load_balancing"},
+     "moe_router_load_balancing_type moe_flex_dispatcher_backend moe_router_force_load_balancing "
+     "moe_shared_expert_intermediate_size moe_shared_expert_gate moe_router_enable_expert_bias "
+     "moe_router_num_groups moe_router_group_topk moe_router_topk_scaling_factor "
+     "moe_router_score_function moe_router_pre_softmax moe_router_bias_update_rate "
+     "moe_router_padding_for_fp8 moe_router_padding_for_quantization moe_hybridep_num_sms "
+     "moe_deepep_num_sms moe_enable_deepep moe_a2a_overlap moe_expert_capacity_factor "
+     "moe_pad_expert_input_to_capacity moe_token_drop_policy moe_latent_size moe_z_loss_coeff "
+     "q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim rope_type "
+     "rotary_scaling_factor original_max_position_embeddings beta_fast beta_slow mscale "
+     "mscale_all_dim mla_down_proj_fusion"},
     {"ddp", false,
      "use_distributed_optimizer overlap_grad_reduce overlap_param_gather align_param_gather "
      "bucket_size "

@@ -1,6 +1,7 @@
 #include "sim/config/files.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -12,6 +13,9 @@ namespace stepsim {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// What may be left out behind a recipe's name; the whole name comes first.
+constexpr std::array<const char*, 3> recipe_endings{"", "_config", "_pretrain_config"};
 
 bool is_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".json") || name == "." ||
@@ -131,6 +135,27 @@ Located locate_gpu(const std::string& name, const DataPaths& data, const fs::pat
   return as_name("GPU", name, folders);
 }
 
+std::optional<fs::path> locate_recipe(const std::string& name, const DataPaths& data) {
+  if (name.empty() || is_path(name)) return std::nullopt;
+  const fs::path folder = data.root / "scenarios" / "recipes";
+  for (const char* ending : recipe_endings)
+    if (fs::path file = folder / (name + ending + ".json"); is_there(file)) return file;
+  return std::nullopt;
+}
+
+fs::path find_recipe(const std::string& name, const DataPaths& data) {
+  if (std::optional<fs::path> file = locate_recipe(name, data)) return *file;
+  // The nearest of all the forms that would have been understood.
+  const std::vector<std::string> names = stems(data.root / "scenarios" / "recipes");
+  std::vector<std::string> forms;
+  for (const std::string& full : names)
+    for (const std::string_view ending : recipe_endings)
+      if (full.ends_with(ending)) forms.push_back(full.substr(0, full.size() - ending.size()));
+  const bool near = !nearest(name, forms).empty();
+  throw Error(std::string(command_line_name), "/recipe",
+              "unknown recipe '" + printable(name) + "'" + suggestion(name, near ? forms : names));
+}
+
 std::vector<CatalogueRow> list_models(const DataPaths& data) {
   static const std::vector<std::string> keys{"description", "source"};
   return catalogue(data.root / "models", keys);
@@ -139,6 +164,11 @@ std::vector<CatalogueRow> list_models(const DataPaths& data) {
 std::vector<CatalogueRow> list_clusters(const DataPaths& data) {
   static const std::vector<std::string> keys{"description", "notes"};
   return catalogue(data.root / "hardware", keys);
+}
+
+std::vector<CatalogueRow> list_recipes(const DataPaths& data) {
+  static const std::vector<std::string> keys{"description", "source"};
+  return catalogue(data.root / "scenarios" / "recipes", keys);
 }
 
 std::vector<CatalogueRow> list_scenarios(const DataPaths& data) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,5 +28,12 @@ Located locate_system(const std::string& name, const DataPaths& data,
                       const std::filesystem::path& beside = {});
 Located locate_gpu(const std::string& name, const DataPaths& data,
                    const std::filesystem::path& beside = {});
+
+/// A recipe is a scenario in scenarios/recipes/ that is called like the Megatron-Bridge function it
+/// follows. `name`: that function's name, with or without `_config` or `_pretrain_config`.
+std::optional<std::filesystem::path> locate_recipe(const std::string& name, const DataPaths& data);
+/// The same; an unknown name is an Error with the nearest one.
+std::filesystem::path find_recipe(const std::string& name, const DataPaths& data);
+std::vector<CatalogueRow> list_recipes(const DataPaths& data);
 
 }  // namespace stepsim

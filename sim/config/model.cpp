@@ -1,6 +1,66 @@
 #include "sim/config/model.h"
 
 namespace stepsim {
+namespace {
+
+int64_t norm_of(const Model& m, int64_t width) {
+  return m.normalization == Normalization::layer_norm ? 2 * width : width;
+}
+
+/// fc1 and fc2 of one MLP of width `f`.
+int64_t mlp_parameters(const Model& m, int64_t f) {
+  const int64_t fc1 = m.gated_mlp ? 2 * f : f;
+  return m.hidden * fc1 + f * m.hidden + (m.linear_bias ? fc1 + m.hidden : 0);
+}
+
+/// Projections and the norms between them (DeepSeek-V2, arXiv 2405.04434, eq. 37-47).
+int64_t latent_attention_parameters(const Model& m) {
+  const Mla& a = m.mla;
+  const int64_t h = m.hidden, q = m.heads * a.qk_dim(), v = m.heads * a.v_head_dim;
+  int64_t count = h * (a.kv_lora_rank + a.qk_rope_head_dim) + norm_of(m, a.kv_lora_rank) +
+                  a.kv_lora_rank * (m.heads * a.qk_nope_head_dim + v) + v * h;
+  count +=
+      a.q_lora_rank > 0 ? h * a.q_lora_rank + norm_of(m, a.q_lora_rank) + a.q_lora_rank * q : h * q;
+  // Biases sit on the projections from and to the hidden state.
+  if (m.qkv_bias) count += a.q_lora_rank + a.kv_lora_rank + a.qk_rope_head_dim;
+  return count + (m.linear_bias ? h : 0);
+}
+
+int64_t attention_parameters(const Model& m) {
+  const int64_t sinks = m.attention_sinks ? m.heads : 0;
+  if (m.mla.present()) return latent_attention_parameters(m) + sinks;
+  const int64_t h = m.hidden, q = m.heads * m.head_dim, kv = m.query_groups * m.head_dim;
+  int64_t count = h * (q + 2 * kv) + q * h + sinks;
+  if (m.linear_bias) count += h;
+  if (m.qkv_bias || m.linear_bias) count += q + 2 * kv;
+  if (m.qk_norm) count += m.qk_norm_whole ? q + kv : 2 * m.head_dim;
+  return count;
+}
+
+/// Router, `experts` of the routed experts and the shared ones.
+int64_t moe_parameters(const Model& m, int64_t experts) {
+  const Moe& moe = m.moe;
+  const int64_t router = moe.experts * (m.hidden + (m.linear_bias ? 1 : 0));
+  const int64_t shared = moe.shared_ffn_hidden > 0 ? mlp_parameters(m, moe.shared_ffn_hidden) : 0;
+  return router + experts * mlp_parameters(m, moe.ffn_hidden) + shared +
+         (moe.shared_gate ? m.hidden : 0);
+}
+
+int64_t layer_parameters(const Model& m, int layer, int64_t experts) {
+  const int64_t norms = (m.post_norms ? 4 : 2) * norm_of(m, m.hidden);
+  return attention_parameters(m) + norms +
+         (m.moe.at(layer) ? moe_parameters(m, experts) : mlp_parameters(m, m.ffn_hidden));
+}
+
+int64_t count(const Model& m, int tp, int64_t experts) {
+  const int64_t table = padded_vocab(m, tp) * m.hidden;
+  int64_t total = norm_of(m, m.hidden) + (m.tied_embeddings ? table : 2 * table) +
+                  (m.position == PositionEmbedding::learned ? m.max_positions * m.hidden : 0);
+  for (int layer = 0; layer < m.layers; ++layer) total += layer_parameters(m, layer, experts);
+  return total;
+}
+
+}  // namespace
 
 int64_t padded_vocab(const Model& model, int tp) {
   if (!model.vocab_padding) return model.vocab;
@@ -9,18 +69,23 @@ int64_t padded_vocab(const Model& model, int tp) {
   return (model.vocab + multiple - 1) / multiple * multiple;
 }
 
-int64_t parameter_count(const Model& model, int tp) {
-  const int64_t h = model.hidden, f = model.ffn_hidden;
-  const int64_t q = model.heads * model.head_dim, kv = model.query_groups * model.head_dim;
-  const int64_t norm = model.normalization == Normalization::layer_norm ? 2 * h : h;
-  const int64_t fc1_width = model.gated_mlp ? 2 * f : f;
-  int64_t layer = h * (q + 2 * kv) + q * h + h * fc1_width + f * h + 2 * norm;
-  if (model.linear_bias) layer += h + fc1_width + h;
-  if (model.qkv_bias || model.linear_bias) layer += q + 2 * kv;
-  if (model.qk_norm) layer += 2 * model.head_dim;
-  const int64_t table = padded_vocab(model, tp) * h;
-  return model.layers * layer + norm + (model.tied_embeddings ? table : 2 * table) +
-         (model.position == PositionEmbedding::learned ? model.max_positions * h : 0);
+int64_t parameter_count(const Model& model, int tp) { return count(model, tp, model.moe.experts); }
+
+int64_t active_parameter_count(const Model& model, int tp) {
+  return count(model, tp, model.moe.top_k);
+}
+
+int64_t layer_parameter_count(const Model& model, int layer) {
+  return layer_parameters(model, layer, model.moe.experts);
+}
+
+int64_t mtp_parameter_count(const Model& model) {
+  // DeepSeek-V3, arXiv 2412.19437, section 2.2: two norms, a projection 2H -> H, a decoder layer
+  // like the last one and a final norm.
+  if (model.mtp_layers == 0) return 0;
+  const int64_t h = model.hidden;
+  return model.mtp_layers *
+         (2 * h * h + 3 * norm_of(model, h) + layer_parameter_count(model, model.layers - 1));
 }
 
 }  // namespace stepsim

@@ -4,46 +4,22 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/table.h"
+#include "sim/config/attention_read.h"
 #include "sim/config/files.h"
+#include "sim/config/model_families.h"
+#include "sim/config/model_gaps.h"
+#include "sim/config/moe_read.h"
 #include "sim/config/read.h"
+#include "sim/config/spellings.h"
 
 namespace stepsim {
 namespace {
 
 using nlohmann::json;
 
-/// What a family's modelling code fixes without saying so in its config.json (Hugging Face
-/// transformers, models/*).
-struct FamilyRow {
-  std::string_view model_type;
-  bool gated;
-  Activation activation;
-  Normalization norm;
-  bool linear_bias, qkv_bias, qk_norm;
-  PositionEmbedding position;
-  bool tied;
-  bool ffn_is_four_hidden;  ///< intermediate size may be left out
-  int64_t positions;        ///< rows of a learned position table when the file does not say
-};
 constexpr auto rms = Normalization::rms_norm, layer_norm = Normalization::layer_norm;
 constexpr auto rope = PositionEmbedding::rope, learned = PositionEmbedding::learned,
                alibi = PositionEmbedding::alibi;
-constexpr std::array<FamilyRow, 13> family_rows{{
-    {"llama", true, Activation::silu, rms, false, false, false, rope, false, false, 0},
-    {"mistral", true, Activation::silu, rms, false, false, false, rope, false, false, 0},
-    {"qwen2", true, Activation::silu, rms, false, true, false, rope, false, false, 0},
-    {"qwen3", true, Activation::silu, rms, false, false, true, rope, false, false, 0},
-    {"gemma", true, Activation::gelu, rms, false, false, false, rope, true, false, 0},
-    {"gemma2", true, Activation::gelu, rms, false, false, false, rope, true, false, 0},
-    {"gpt2", false, Activation::gelu, layer_norm, true, true, false, learned, true, true, 0},
-    {"gpt_neox", false, Activation::gelu, layer_norm, true, true, false, rope, false, true, 0},
-    {"nemotron", false, Activation::squared_relu, layer_norm, false, false, false, rope, false,
-     false, 0},
-    {"opt", false, Activation::relu, layer_norm, true, true, false, learned, true, true, 2048},
-    {"bloom", false, Activation::gelu, layer_norm, true, true, false, alibi, true, true, 0},
-    {"mpt", false, Activation::gelu, layer_norm, false, false, false, alibi, true, true, 0},
-    {"megatron", false, Activation::gelu, layer_norm, true, true, false, learned, true, true, 0},
-}};
 
 struct ActivationRow {
   std::string_view name;
@@ -74,22 +50,6 @@ Activation activation_named(const Reader& config, const std::string& key, Activa
   config.fail(key, "unknown activation '" + printable(name) + "'" + suggestion(name, names));
 }
 
-/// The first of several spellings that the file has; the first spelling names what is missing.
-std::string spelling(const Reader& config, std::span<const std::string> names) {
-  for (const std::string& name : names)
-    if (config.has(name)) return name;
-  return names.front();
-}
-int64_t size(const Reader& config, std::initializer_list<std::string> names, Range range) {
-  const std::vector<std::string> list(names);
-  return config.required_int(spelling(config, list), range);
-}
-std::optional<int64_t> optional_size(const Reader& config, std::initializer_list<std::string> names,
-                                     Range range) {
-  const std::vector<std::string> list(names);
-  return config.optional_int(spelling(config, list), range);
-}
-
 bool matters(const json* value) {
   if (value == nullptr) return false;
   if (value->is_boolean()) return value->get<bool>();
@@ -97,31 +57,19 @@ bool matters(const json* value) {
   return !value->empty();
 }
 
-/// One clear line for architectures whose work this release does not know.
-/// A Bridge `model` section carries moe_* settings of dense models too; in a `foreign` file they
-/// mean experts.
-void refuse_other_architectures(const Reader& config, bool foreign) {
-  static const std::string dense = "; this release simulates dense decoder transformers only";
-  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts",
-                          "num_moe_experts", "moe_intermediate_size"})
-    if (matters(config.find(key))) config.fail(key, "a mixture-of-experts model" + dense);
-  if (!foreign) {
-    if (matters(config.find("multi_latent_attention")))
-      config.fail("multi_latent_attention", "multi-latent attention" + dense);
-    return;
-  }
-  if (matters(config.find("kv_lora_rank")))
-    config.fail("kv_lora_rank", "multi-latent attention" + dense);
+/// One clear line for architectures whose sizes this release does not know.
+void refuse_other_architectures(const Reader& config) {
+  static const std::string decoders = "; this release knows decoder transformers only";
   for (const char* key : {"hybrid_override_pattern", "mamba_num_heads", "ssm_state_size",
                           "mamba_d_state", "linear_num_key_heads"})
     if (matters(config.find(key)))
-      config.fail(key, "state-space or linear-attention layers" + dense);
+      config.fail(key, "state-space or linear-attention layers" + decoders);
   for (const std::string& key : config.keys())
-    if ((key.starts_with("moe_") || key.starts_with("mamba_")) && matters(config.find(key)))
-      config.fail(key, std::string(key.starts_with("moe_") ? "a mixture-of-experts model"
-                                                           : "state-space layers") +
-                           dense);
-  if (config.has("text_config")) config.fail("text_config", "a multimodal model" + dense);
+    if (key.starts_with("mamba_") && matters(config.find(key)))
+      config.fail(key, "state-space layers" + decoders);
+  if (matters(config.find("moe_latent_size")))
+    config.fail("moe_latent_size", "experts behind a latent projection" + decoders);
+  if (config.has("text_config")) config.fail("text_config", "a multimodal model" + decoders);
   if (matters(config.find("incomplete")))
     config.fail("incomplete", "the architecture is not published; it cannot be simulated");
 }
@@ -145,28 +93,10 @@ PositionEmbedding position_named(const Reader& config, const std::string& key,
   return name == "rope" ? rope : name.starts_with("learned") ? learned : alibi;
 }
 
-}  // namespace
+constexpr Spellings heads_spellings{"num_attention_heads", "n_head", "n_heads"};
 
-Model read_architecture(const Reader& config, const std::string& name) {
-  refuse_other_architectures(config, true);
-  const std::string type = config.required_string("model_type");
-  const FamilyRow* family = nullptr;
-  std::vector<std::string> families;
-  for (const FamilyRow& row : family_rows) {
-    if (row.model_type == type) family = &row;
-    families.emplace_back(row.model_type);
-  }
-  if (family == nullptr)
-    config.fail("model_type", "unknown dense decoder family '" + printable(type) + "'" +
-                                  suggestion(type, families));
-
-  Model model;
-  model.name = name;
-  model.layers = static_cast<int>(
-      size(config, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, layers_range));
-  model.hidden = size(config, {"hidden_size", "n_embd", "n_embed", "d_model"}, hidden_range);
-  model.heads =
-      static_cast<int>(size(config, {"num_attention_heads", "n_head", "n_heads"}, heads_range));
+/// Key/value groups and the width of a head.
+void read_heads(Model& model, const Reader& config) {
   model.query_groups =
       static_cast<int>(optional_size(config, {"num_key_value_heads", "num_kv_heads"}, heads_range)
                            .value_or(model.heads));
@@ -177,41 +107,63 @@ Model read_architecture(const Reader& config, const std::string& name) {
   const std::optional<int64_t> head_dim =
       optional_size(config, {"head_dim", "kv_channels"}, head_dim_range);
   if (!head_dim && model.hidden % model.heads != 0)
-    config.fail(
-        spelling(config, std::vector<std::string>{"num_attention_heads", "n_head", "n_heads"}),
-        "must divide hidden size " + std::to_string(model.hidden) +
-            " when head_dim is not given; got " + std::to_string(model.heads));
+    config.fail(spelling(config, heads_spellings),
+                "must divide hidden size " + std::to_string(model.hidden) +
+                    " when head_dim is not given; got " + std::to_string(model.heads));
   model.head_dim = head_dim.value_or(model.hidden / model.heads);
   if (!head_dim && model.head_dim > head_dim_range.high)
     config.fail("num_attention_heads", "gives a head of " + std::to_string(model.head_dim) +
                                            " elements; the limit is " +
                                            std::to_string(head_dim_range.high));
+}
+
+}  // namespace
+
+Model read_architecture(const Reader& config, const std::string& name) {
+  refuse_other_architectures(config);
+  const FamilyRow& family = family_of(config);
+  Model model;
+  model.name = name;
+  model.layers = static_cast<int>(required_size(
+      config, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, layers_range));
+  model.hidden =
+      required_size(config, {"hidden_size", "n_embd", "n_embed", "d_model"}, hidden_range);
+  model.heads = static_cast<int>(required_size(config, heads_spellings, heads_range));
+  if (!read_latent_attention(model, config, family)) read_heads(model, config);
   const std::optional<int64_t> ffn =
       optional_size(config, {"intermediate_size", "n_inner", "ffn_dim"}, ffn_range);
-  if (!ffn && !family->ffn_is_four_hidden)
+  if (!ffn && !family.ffn_is_four_hidden)
     config.fail("intermediate_size", "is missing; expected an integer");
   model.ffn_hidden = ffn.value_or(4 * model.hidden);
-  model.vocab = size(config, {"vocab_size"}, vocab_range);
+  model.vocab = config.required_int("vocab_size", vocab_range);
   model.vocab_divisor = config.integer("make_vocab_size_divisible_by", 128, divisor_range);
 
-  model.gated_mlp = config.boolean("mlp_gated", family->gated);
-  model.tied_embeddings = config.boolean("tie_word_embeddings", family->tied);
+  model.gated_mlp = config.boolean("mlp_gated", family.gated);
+  model.tied_embeddings = config.boolean("tie_word_embeddings", family.tied);
   // GPT-NeoX and LLaMA-like configs say attention_bias for the q, k, v projections and mlp_bias for
   // the rest.
   const bool no_bias = config.boolean("no_bias", false);
-  model.linear_bias = !no_bias && config.boolean("mlp_bias", family->linear_bias);
-  model.qkv_bias = !no_bias && config.boolean("attention_bias", family->qkv_bias);
-  model.qk_norm = config.boolean("qk_norm", family->qk_norm);
+  model.linear_bias = !no_bias && config.boolean("mlp_bias", family.linear_bias);
+  model.qkv_bias = !no_bias && config.boolean("attention_bias", family.qkv_bias);
+  model.qk_norm = config.boolean("qk_norm", config.boolean("use_qk_norm", family.qk_norm));
+  model.qk_norm_whole = family.qk_norm_whole;
+  model.post_norms = family.post_norms;
+  model.parallel_residual = config.boolean("use_parallel_residual", family.parallel_residual);
+  model.attention_sinks = family.sinks;
   model.hidden_dropout = dropout_in(config);
-  model.activation = family->activation;
+  model.activation = family.activation;
   for (const char* key : {"activation", "activation_function", "hidden_activation", "hidden_act"})
     model.activation = activation_named(config, key, model.activation);
-  model.normalization = family->norm;
-  model.position = position_named(config, "position_embedding", family->position);
+  model.normalization = family.norm;
+  model.position = position_named(config, "position_embedding", family.position);
   if (model.position == PositionEmbedding::learned)
     model.max_positions =
         optional_size(config, {"max_position_embeddings", "n_positions", "n_ctx"}, positions_range)
-            .value_or(family->positions);
+            .value_or(family.positions);
+  read_experts(model, config, family);
+  read_window(model, config, family);
+  model.mtp_layers = config.integer("num_nextn_predict_layers", 0, mtp_range);
+  record_gaps(model);
   return model;
 }
 
@@ -229,7 +181,7 @@ void override_architecture(Model& model, const Reader& section, bool from_scratc
         section.fail(key, "is missing; expected an integer (or name a model with model.hf_config)");
     model.name = "custom";
   }
-  refuse_other_architectures(section, false);
+  const int layers_before = model.layers;
   const bool plain_heads = from_scratch || model.head_dim * model.heads == model.hidden;
   const bool plain_groups = from_scratch || model.query_groups == model.heads;
   const bool plain_ffn = from_scratch;
@@ -277,6 +229,14 @@ void override_architecture(Model& model, const Reader& section, bool from_scratc
   model.max_positions = section.optional_int("max_position_embeddings", positions_range)
                             .value_or(model.max_positions);
   if (model.position != PositionEmbedding::learned) model.max_positions = 0;
+  override_latent_attention(model, section);
+  override_experts(model, section, layers_before);
+  override_window(model, section, layers_before);
+  model.mtp_layers = section.integer("mtp_num_layers", model.mtp_layers, mtp_range);
+  static const std::vector<std::string> softmaxes{"vanilla", "off-by-one", "learnable"};
+  if (const std::string kind = section.choice("softmax_type", "", softmaxes); !kind.empty())
+    model.attention_sinks = kind == "learnable";
+  record_gaps(model);
 }
 
 Model read_model(const std::string& name_or_path, const DataPaths& data) {

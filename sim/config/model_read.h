@@ -10,7 +10,7 @@ namespace stepsim {
 /// Bounds that keep every product of sizes inside 64 bits.
 inline constexpr Range layers_range{1, 8192}, hidden_range{1, 1 << 20}, ffn_range{1, 1 << 24},
     heads_range{1, 1 << 14}, head_dim_range{1, 4096}, vocab_range{1, 1 << 28},
-    divisor_range{1, 1 << 20}, positions_range{0, int64_t{1} << 32};
+    divisor_range{1, 1 << 20}, positions_range{0, int64_t{1} << 32}, mtp_range{0, 64};
 
 /// A Hugging Face config (a foreign format: keys that do not matter are ignored).
 Model read_architecture(const Reader& config, const std::string& name);

@@ -7,6 +7,7 @@
 #include "sim/base/table.h"
 #include "sim/config/bridge_keys.h"
 #include "sim/config/cluster_read.h"
+#include "sim/config/model_gaps.h"
 #include "sim/config/model_read.h"
 #include "sim/config/resolve.h"
 #include "sim/config/scenario_load.h"
@@ -121,6 +122,7 @@ void read_model_section(const ScenarioSections& sections, Scenario& scenario,
   // A learned table that nobody sized is as long as the sequence it is trained on.
   if (scenario.model.position == PositionEmbedding::learned && scenario.model.max_positions == 0)
     scenario.model.max_positions = scenario.batch.sequence;
+  if (!sections.costs.present()) refuse_unsimulated_model(section, scenario.model);
 }
 
 /// The GPU must be able to run the precision asked for.
@@ -193,6 +195,8 @@ void list_not_modelled(const ScenarioSections& sections, Scenario& scenario) {
         &sections.dataset, &sections.train, &sections.optimizer, &sections.env_vars})
     for (const std::string& key : section->unused())
       scenario.not_modelled.push_back(section->pointer().substr(1) + "." + printable(key));
+  for (std::string& key : unmodelled_keys(scenario.model, scenario.batch.sequence))
+    scenario.not_modelled.push_back(std::move(key));
   // Checked when read, but launch queues do not bind here: streams start when they are ready.
   if (scenario.device_max_connections > 0)
     scenario.not_modelled.push_back("env_vars.CUDA_DEVICE_MAX_CONNECTIONS");

@@ -43,12 +43,15 @@ std::vector<ParameterTensor> layer_parameters(const Model& m, int tp) {
   replicated(norm);
   weight(qkv * m.hidden);
   if (m.qkv_bias || m.linear_bias) bias(qkv);
-  if (m.qk_norm) replicated(2 * m.head_dim);
+  if (m.qk_norm) replicated(m.qk_norm_whole ? heads + (qkv - heads) / 2 : 2 * m.head_dim);
+  if (m.attention_sinks) bias(m.heads / tp);
+  if (m.post_norms) replicated(norm);
   replicated(norm);
   weight(fc1 * m.hidden);
   if (m.linear_bias) bias(fc1);
   weight(m.hidden * ffn);
   if (m.linear_bias) replicated(m.hidden);
+  if (m.post_norms) replicated(norm);
   return p;
 }
 

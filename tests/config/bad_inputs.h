@@ -88,7 +88,7 @@ inline const std::vector<Case> cases{
     {"unknown model file", Where::scenario, "model.hf_config = \"none/config.json\"",
      "x.json#/model/hf_config: no such file: 'none/config.json'"},
     {"unknown family", Where::model, "model_type = \"lama\"",
-     "m/config.json#/model_type: unknown dense decoder family 'lama'; did you mean 'llama'?"},
+     "m/config.json#/model_type: unknown decoder family 'lama'; did you mean 'llama'?"},
     {"unknown recipe", Where::scenario, "mixed_precision = \"bf16_mixd\"",
      "x.json#/mixed_precision: unknown recipe 'bf16_mixd'; did you mean 'bf16_mixed'?"},
     {"unknown preset", Where::scenario,

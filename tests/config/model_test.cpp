@@ -149,5 +149,10 @@ TEST_CASE("shipped models") {
     const double stated = file.required_number("parameters_billion", 0, 1e6) * 1e9;
     model.vocab_padding = false;
     CHECK(static_cast<double>(parameter_count(model, 1)) == doctest::Approx(stated).epsilon(1e-3));
+    CHECK(file.has("active_parameters_billion") == model.moe.present());
+    if (!model.moe.present()) continue;
+    CHECK(static_cast<double>(active_parameter_count(model, 1)) ==
+          doctest::Approx(file.required_number("active_parameters_billion", 0, 1e6) * 1e9)
+              .epsilon(1e-3));
   }
 }

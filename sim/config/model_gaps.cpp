@@ -1,0 +1,57 @@
+#include "sim/config/model_gaps.h"
+
+#include <algorithm>
+#include <array>
+
+namespace stepsim {
+namespace {
+
+constexpr std::array<GapRow, 7> gap_rows{{
+    {"mixture of experts", "num_moe_experts", true, [](const Model& m) { return m.moe.present(); }},
+    {"multi-latent attention", "multi_latent_attention", true,
+     [](const Model& m) { return m.mla.present(); }},
+    {"multi-token prediction", "mtp_num_layers", true,
+     [](const Model& m) { return m.mtp_layers > 0; }},
+    {"sliding window", "sliding_window", false, [](const Model& m) { return m.window.tokens > 0; }},
+    {"parallel residual", "parallel_residual", false,
+     [](const Model& m) { return m.parallel_residual; }},
+    {"norms behind attention and MLP", "post_norms", false,
+     [](const Model& m) { return m.post_norms; }},
+    {"attention sinks", "attention_sinks", false, [](const Model& m) { return m.attention_sinks; }},
+}};
+
+}  // namespace
+
+void record_gaps(Model& model) {
+  model.not_simulated.clear();
+  for (const GapRow& row : gap_rows)
+    if (row.has(model)) model.not_simulated.emplace_back(row.phrase);
+}
+
+bool simulates(const Model& model) {
+  return std::none_of(gap_rows.begin(), gap_rows.end(),
+                      [&](const GapRow& row) { return row.refused && row.has(model); });
+}
+
+void refuse_unsimulated_model(const Reader& section, const Model& model) {
+  for (const GapRow& row : gap_rows) {
+    if (!row.refused || !row.has(model)) continue;
+    const std::string key(row.key);
+    const bool here = section.has(key) || !section.has("hf_config");
+    section.fail(here ? key : "hf_config", "'" + model.name + "' has " + std::string(row.phrase) +
+                                               ", which is not simulated in this release");
+  }
+}
+
+std::vector<std::string> unmodelled_keys(const Model& model, int64_t sequence) {
+  std::vector<std::string> keys;
+  for (const GapRow& row : gap_rows) {
+    if (row.refused || !row.has(model)) continue;
+    // A window as long as the sequence limits nothing.
+    if (row.key == "sliding_window" && model.window.tokens >= sequence) continue;
+    keys.push_back("model." + std::string(row.key));
+  }
+  return keys;
+}
+
+}  // namespace stepsim
