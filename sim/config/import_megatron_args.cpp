@@ -41,6 +41,10 @@ class Argument {
   /// Megatron-LM's parser takes no abbreviations, so a flag is a row's, another program's, or
   /// misspelt: two slips at most, or underscores for dashes.
   void check_spelling() const {
+    // "--num-layers 24" in quotes reaches the program as one word, which its parser does not know.
+    if (const size_t blank = flag_.find_first_of(" \t\n");
+        blank != std::string::npos && row_of(flag_.substr(0, blank)) != nullptr)
+      fail("flag and value are one word; remove the quotes around them");
     std::string dashed = flag_;
     std::replace(dashed.begin(), dashed.end(), '_', '-');
     constexpr size_t slip = 2, dashes = 2;
@@ -53,10 +57,6 @@ class Argument {
       if (near || dashed == row.flag)
         fail("unknown flag; did you mean '" + std::string(row.flag) + "'?");
     }
-    // "--num-layers 24" in quotes reaches the program as one word, which its parser does not know.
-    if (const size_t blank = flag_.find_first_of(" \t\n");
-        blank != std::string::npos && row_of(flag_.substr(0, blank)) != nullptr)
-      fail("flag and value are one word; remove the quotes around them");
   }
 
   json value(const ArgumentRow& row) const {

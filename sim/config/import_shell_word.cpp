@@ -31,6 +31,7 @@ struct WordReader::Fields {
   std::vector<ShellWord> finished;
   ShellWord current;
   bool started = false, split = true;
+  bool vanishes = false;  ///< "${A[@]}" of nothing is no word, not an empty one
 
   void add(std::string_view text) {
     current.text += text;
@@ -158,10 +159,11 @@ void WordReader::piece(Cursor& cursor, bool quoted, Fields& fields) {
   } else if (c == '"') {
     ++cursor.at;
     if (quoted) return;  // a quote inside "${NAME:-"default"}" only toggles
-    fields.add("");
+    fields.vanishes = false;
     while (!cursor.done() && cursor.peek() != '"') piece(cursor, true, fields);
     if (cursor.done()) fail(cursor, start, "unterminated quote \"");
     ++cursor.at;
+    if (!fields.vanishes) fields.add("");
   } else if (c == '`') {
     ++cursor.at;
     if (!cursor.skip_past("`", true)) fail(cursor, start, "unterminated quote `");
@@ -216,6 +218,7 @@ void WordReader::dollar(Cursor& cursor, bool quoted, Fields& fields) {
   }
   if (c == '@' || c == '*') {  // the script is read without arguments
     ++cursor.at;
+    fields.vanishes = true;
     return;
   }
   if (c == '\'' || (c == '"' && !quoted)) return;  // $'...' and $"..." read as quotes
@@ -242,7 +245,10 @@ void WordReader::parameter(Cursor& cursor, bool quoted, Fields& fields) {
     while (size < text.size() && is_digit(text[size])) ++size;
   const std::string name(text.substr(0, size));
   const std::string what = "${" + printable(text, 40) + "}";
-  if (text == "@" || text == "*") return;
+  if (text == "@" || text == "*") {
+    fields.vanishes = true;
+    return;
+  }
   std::span<const ShellWord> value = value_of(name);
   Take take = Take::first;
   size_t at = size;
@@ -290,6 +296,7 @@ void WordReader::whole(Cursor part, bool quoted, Fields& fields) {
 void WordReader::put(const Cursor& cursor, std::span<const ShellWord> value, Take take, bool quoted,
                      Fields& fields) {
   const size_t count = take == Take::first ? std::min<size_t>(value.size(), 1) : value.size();
+  if (take == Take::all && count == 0) fields.vanishes = true;
   for (size_t i = 0; i < count; ++i) {
     const ShellWord& word = value[i];
     charge(cursor, word.text.size() + 1);
