@@ -340,6 +340,10 @@ void default_batch(json& root) {
 }  // namespace
 
 Document parse_megatron(const std::string& text, const std::string& file) {
+  if (text.size() > max_script_bytes)
+    throw Error(file, "",
+                "is larger than the limit of " + std::to_string(max_script_bytes >> 10) +
+                    " KiB for a launch script");
   check_text(text, file);
   const bool plain = file.ends_with(".args");
   const ShellScript script = read_shell(text, file, plain, "pretrain_");

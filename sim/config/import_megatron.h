@@ -10,6 +10,8 @@
 
 namespace stepsim {
 
+inline constexpr size_t max_script_bytes = size_t{1} << 20;
+
 /// `file` ending in ".args": words without shell operators; anything else is read as a shell script
 /// (import_shell.h). The arguments are those of the last line that runs pretrain_*.py, else all
 /// words. Beside Bridge's sections the root holds `_dialect` "megatron-lm", `_not_modelled` (flags

@@ -144,6 +144,10 @@ json read_arguments(std::span<const ShellWord> words, const std::string& file, j
     if (const ArgumentRow* row = row_of(flag)) {
       arguments[flag] = argument.value(*row);
     } else if (!others.contains(flag)) {
+      constexpr size_t most = 2000;  // several times what Megatron-LM itself knows
+      if (others.size() >= most)
+        throw Error(file, "/" + escape_pointer(flag),
+                    "is one unknown flag too many; the limit is " + std::to_string(most));
       argument.check_spelling();
       others.insert(flag);
       not_modelled.push_back(printable(flag));

@@ -306,6 +306,10 @@ TEST_CASE("wrong arguments are one Error at the flag") {
       refused("--num-experts 8 --moe-layer-freq all", "#/--moe-layer-freq: must be an integer or"));
   CHECK(holds(refusal("--bf16", "x.args"), "x.args#/--micro-batch-size: is missing"));
   CHECK(holds(refusal("--micro-batch-size 1", "x.args"), "x.args#/--bf16: is missing"));
+  std::string many;
+  for (int i = 0; i < 2001; ++i) many += " --other-" + std::to_string(i);
+  CHECK(refused(many, "is one unknown flag too many; the limit is 2000"));
+  CHECK(refused(std::string(max_script_bytes, ' '), "limit of 1024 KiB for a launch script"));
   // Other programs' flags are listed, each once, and their values do not matter.
   CHECK(
       args("--wandb-project a b c --wandb-project d --x-y=3 --exit-interval $N")["_not_modelled"] ==
