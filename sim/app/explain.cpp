@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -50,8 +51,12 @@ std::string block(const KeyDescription& d, std::span<const std::string> also) {
   text += field("default", d.automatic);
   text += field("values", fmt::format("{}", fmt::join(d.values, ", ")));
   if (d.unit.starts_with("text: ")) text += field("units", d.unit.substr(6));
-  for (const std::string& gate : d.gates)
-    text += field(&gate == &d.gates.front() ? "gates" : "", gate);
+  const bool one = d.gates.size() == 1;
+  for (const std::string& gate : d.gates) {
+    std::string head = &gate == &d.gates.front() ? "  gates" : "";
+    head.resize(label_width, ' ');
+    text += wrapped(one ? head : head + "- ", gate, label_width + (one ? 0 : 2));
+  }
   text += field("effect", d.effect);
   text += field("here", status(d));
   text += field("spellings", fmt::format("{}", fmt::join(d.aliases, ", ")));
@@ -128,19 +133,21 @@ void write_json(const std::string& path, const std::vector<KeyDescription>& keys
 }  // namespace
 
 std::string key_lines(const KeySection& section) {
+  constexpr size_t widest = 40;  // longer names push their description aside
   size_t width = 0;
   const auto name = [&](const KeyDescription& d) {
     return section.name.empty() ? d.key : d.key.substr(section.name.size() + 1);
   };
   for (const KeyDescription& d : section.keys)
-    if (!d.repeated) width = std::max(width, name(d).size());
+    if (!d.repeated) width = std::clamp(name(d).size(), width, widest);
   const std::string title =
       (section.name.empty() ? "scenario" : section.name) + ": " + section.description;
   std::string text = clipped(title, page_width) + "\n";
-  for (const KeyDescription& d : section.keys)
-    if (!d.repeated)
-      text += fmt::format("{} {:<{}}  {}\n", d.modelled ? ' ' : '-', name(d), width,
-                          clipped(d.description, page_width - width - 4));
+  for (const KeyDescription& d : section.keys) {
+    if (d.repeated) continue;
+    const std::string head = fmt::format("{} {:<{}}  ", d.modelled ? ' ' : '-', name(d), width);
+    text += head + clipped(d.description, page_width - std::min(head.size(), page_width)) + "\n";
+  }
   return text;
 }
 

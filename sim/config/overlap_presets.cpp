@@ -76,9 +76,9 @@ std::string preset_purpose(std::string_view preset) {
     const std::string word(preset.substr(start, end - start));
     start = end + 1;
     if (part == 1) text = word;
-    if (part == 2) text += " on " + word;
-    if (part == 3) text += ", hidden " + word.substr(1);
-    if (word.starts_with("tp")) text += ", TP" + word.substr(2);
+    if (part == 2) text += " " + word;
+    if (part == 3) text += " hidden " + word.substr(1);
+    if (word.starts_with("tp")) text += " TP" + word.substr(2);
     if (word.starts_with("cp")) text += " CP" + word.substr(2);
     if (word.starts_with("mbs")) text += " MBS" + word.substr(3);
     if (word.starts_with("seqlen")) text += " seq " + word.substr(6);
