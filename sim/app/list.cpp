@@ -1,18 +1,22 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "sim/app/columns.h"
 #include "sim/app/options.h"
 #include "sim/base/error.h"
 #include "sim/base/table.h"
+#include "sim/config/explain.h"
+#include "sim/config/overlap.h"
 #include "sim/config/read.h"
 #include "sim/parallel/schedule.h"
 
 namespace stepsim::app {
 
 int list(const std::string& what) {
-  static const std::array<std::string, 4> catalogues{"models", "clusters", "scenarios",
-                                                     "schedules"};
+  static const std::array<std::string, 6> catalogues{"models",    "clusters", "scenarios",
+                                                     "schedules", "presets",  "keys"};
   std::vector<CatalogueRow> rows;
   if (what == "models") {
     rows = list_models(find_data());
@@ -23,13 +27,22 @@ int list(const std::string& what) {
   } else if (what == "schedules") {
     for (const ScheduleRow& row : schedule_rows())
       rows.push_back({std::string(row.name), std::string(row.description)});
+  } else if (what == "presets") {
+    for (const std::string& preset : preset_names())
+      rows.push_back({preset, preset_purpose(preset)});
+  } else if (what == "keys") {
+    for (const KeySection& section : key_sections()) fmt::print("{}\n", key_lines(section));
+    fmt::print("- before a key: known and accepted, not simulated\n");
+    return 0;
   } else {
     throw Error("<command line>", "/list",
                 fmt::format("unknown catalogue '{}'{}", what, suggestion(what, catalogues)));
   }
   size_t width = 0;
   for (const CatalogueRow& row : rows) width = std::max(width, row.name.size());
-  for (const CatalogueRow& row : rows) fmt::print("{:<{}}  {}\n", row.name, width, row.description);
+  for (const CatalogueRow& row : rows)
+    fmt::print("{:<{}}  {}\n", row.name, width,
+               clipped(row.description, page_width - std::min(width + 2, page_width)));
   return 0;
 }
 

@@ -23,6 +23,7 @@ Examples
   stepsim run scenarios/llama3-70b-64xh100-bf16.json --cluster dgx-b200:8
   stepsim run scenarios/1f1b-4x8.json --trace step.json     open it in https://ui.perfetto.dev
   stepsim list models
+  stepsim explain comm_overlap.tp_comm_overlap
 
 A scenario is a Megatron-Bridge configuration (model, ddp, comm_overlap, mixed_precision, dataset,
 train ...) plus a cluster. Any key can be overridden with its dotted name. Overlap is never an
@@ -108,9 +109,19 @@ int main(int argc, char** argv) {
 
   std::string what;
   CLI::App* list = app.add_subcommand("list", "what there is to choose from");
-  list->add_option("what", what, "models, clusters, scenarios or schedules")
+  list->add_option("what", what, "models, clusters, scenarios, schedules, presets or keys")
       ->required()
       ->type_name("WHAT");
+
+  std::vector<std::string> keys;
+  CLI::App* explain = app.add_subcommand("explain", "what a key does, and when it does not");
+  explain->add_option("key", keys, "dotted or bare key, section, environment variable or flag")
+      ->type_name("KEY");
+  explain
+      ->add_option("--json", options.json_file,
+                   "write the descriptions as JSON (- = standard output)")
+      ->type_name("FILE");
+  explain->allow_extras();  // -tp and --tensor-model-parallel-size are keys here
 
   try {
     app.parse(argc, argv);
@@ -118,7 +129,9 @@ int main(int argc, char** argv) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     return report_error(word_error(app, e, argc, argv), false);
   }
+  for (const std::string& flag : explain->remaining()) keys.push_back(flag);
   try {
+    if (*explain) return stepsim::app::explain(keys, options.json_file);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);
   } catch (const stepsim::Error& error) {
     return report_error(error, options.json_file == "-");

@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+namespace stepsim {
+struct KeySection;
+}
+
 namespace stepsim::app {
 
 /// Options of commands that take a scenario.
@@ -17,7 +21,11 @@ struct RunOptions {
 
 /// 0 ok; 1 runs but does not fit, or cannot finish; throws Error on bad input.
 int run(const RunOptions& options);
-/// Prints a catalogue: models, clusters, scenarios or schedules.
+/// Prints a catalogue: models, clusters, scenarios, schedules, presets or keys.
 int list(const std::string& what);
+/// Prints what each of `keys` does; without any, the sections there are.
+int explain(const std::vector<std::string>& keys, const std::string& json_file);
+/// The keys of one section, one line each; "-" before those that are known and not simulated.
+std::string key_lines(const KeySection& section);
 
 }  // namespace stepsim::app

@@ -153,6 +153,7 @@ Device read_device(const Reader& config) {
   device.nvlink_channel_bandwidth = {nvlink.quantity("channel", Dimension::bytes_per_second,
                                                      device.nvlink_channel_bandwidth.value)};
   annotations(nvlink);
+  config.use("$schema");
   annotations(config);
   return device;
 }
@@ -212,8 +213,7 @@ Cluster read_system(const Reader& config, const std::string& name, const std::st
     if (serves || i == 0) cluster.stack = stack;
     stack_found |= serves;
   }
-  config.use("nvlink_domains");
-  config.use("name");
+  for (const char* key : {"nvlink_domains", "name", "$schema"}) config.use(key);
   annotations(config);
   scale(cluster, 1, 0);
   return cluster;

@@ -36,7 +36,8 @@ std::vector<std::string> stems(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code code;
   for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code))
-    if (it->path().extension() == ".json") names.push_back(it->path().stem().string());
+    if (it->path().extension() == ".json" && it->path().stem().extension() != ".schema")
+      names.push_back(it->path().stem().string());
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -60,6 +60,8 @@ TpOverlaps built_in_overlaps(int tp);
 /// Lays a named preset over `overlaps`; false = no such preset.
 bool apply_preset(std::string_view preset, int tp, TpOverlaps& overlaps);
 std::vector<std::string> preset_names();
+/// What a preset was tuned for, from its name: "bf16 h100 hidden 8192 TP4 MBS1 seq 8192".
+std::string preset_purpose(std::string_view preset);
 /// Lays `section` (an object per GEMM) over `overlaps`.
 void read_tp_overlaps(const Reader& section, int tp, TpOverlaps& overlaps);
 

@@ -1,4 +1,6 @@
 // The userbuffers presets of Megatron-Bridge training/comm_overlap.py, as data.
+#include <algorithm>
+
 #include "sim/config/overlap.h"
 
 namespace stepsim {
@@ -63,6 +65,25 @@ bool apply_preset(std::string_view preset, int tp, TpOverlaps& overlaps) {
     return true;
   }
   return false;
+}
+
+std::string preset_purpose(std::string_view preset) {
+  // userbuffers_<type>_<gpu>_h<hidden>_tp<n>[_cp<n>]_mbs<n>_seqlen<n>
+  std::string text;
+  size_t part = 0;
+  for (size_t start = 0; start <= preset.size(); ++part) {
+    const size_t end = std::min(preset.find('_', start), preset.size());
+    const std::string word(preset.substr(start, end - start));
+    start = end + 1;
+    if (part == 1) text = word;
+    if (part == 2) text += " " + word;
+    if (part == 3) text += " hidden " + word.substr(1);
+    if (word.starts_with("tp")) text += " TP" + word.substr(2);
+    if (word.starts_with("cp")) text += " CP" + word.substr(2);
+    if (word.starts_with("mbs")) text += " MBS" + word.substr(3);
+    if (word.starts_with("seqlen")) text += " seq " + word.substr(6);
+  }
+  return text;
 }
 
 }  // namespace stepsim

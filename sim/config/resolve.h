@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "sim/config/reader.h"
 #include "sim/config/scenario.h"
@@ -20,6 +21,8 @@ struct ScenarioSections {
 
 /// Refuses what this release does not simulate, one clear line each; never approximates silently.
 void refuse_unsimulated(const ScenarioSections& sections);
+/// "null, 0 or 1" when any other value of the key is refused by it; "" when the key is free.
+std::string accepted_values(std::string_view section, std::string_view key);
 void resolve_precision(const ScenarioSections& sections, Scenario& scenario);
 /// TP, PP, CP, VP and what hangs on them. Needs cluster.gpus; sets dp and the batch.
 void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool given_costs);

@@ -26,6 +26,7 @@ Document with_bases(Document document, std::vector<std::string> chain) {
   if (!document.root->is_object())
     throw Error(document.file, "",
                 "must be an object; got " + std::string(document.root->type_name()));
+  document.root->erase("$schema");  // for editors, and relative to the file it stands in
   const auto base = document.root->find("base");
   if (base == document.root->end() || base->is_null()) return document;
   if (!base->is_string())

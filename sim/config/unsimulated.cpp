@@ -93,4 +93,15 @@ void refuse_unsimulated(const ScenarioSections& sections) {
         "peft", "asks for parameter-efficient tuning, which is not simulated in this release");
 }
 
+std::string accepted_values(std::string_view section, std::string_view key) {
+  for (const RefusalRow& row : refusal_rows) {
+    if (row.section != section || row.key != key) continue;
+    std::string text = "null";
+    for (const char c : row.harmless.empty() ? std::string() : "|" + std::string(row.harmless))
+      text += c == '|' ? std::string(" or ") : std::string(1, c);
+    return text;
+  }
+  return {};
+}
+
 }  // namespace stepsim
