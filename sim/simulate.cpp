@@ -40,9 +40,11 @@ Stall describe_stall(const LoweredStep& step, const Deadlock& deadlock) {
 Surroundings surroundings(const Scenario& scenario, const Fabric& fabric) {
   if (scenario.costs) return {};
   // Where two groups lie differently in a free-form graph cannot be told from their cost alone.
-  if (!scenario.cluster.links.empty()) return {.units = {}, .key = {}, .alike = false};
+  if (!scenario.cluster.links.empty())
+    return {.units = {}, .key = {}, .in_order = true, .alike = false};
   return {.units = sharing_units(scenario.cluster),
-          .key = [&](std::span<const int> ranks) { return placement_key(place(ranks, fabric)); }};
+          .key = [&](std::span<const int> ranks) { return placement_key(place(ranks, fabric)); },
+          .in_order = scenario.cluster.hosts.empty()};
 }
 
 }  // namespace

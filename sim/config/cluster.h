@@ -99,7 +99,8 @@ struct Cluster {
   std::vector<Tier> tiers;
   std::vector<TopologyLink> links;  ///< free-form topology; empty for a regular one
   int nodes = 1;
-  int gpus = 8;  ///< ranks in use; <= nodes * gpus_per_node
+  int gpus = 8;            ///< ranks in use; <= nodes * gpus_per_node
+  std::vector<int> hosts;  ///< node of each block of gpus_per_node ranks; empty: in order
 };
 
 }  // namespace stepsim

@@ -67,34 +67,4 @@ void resolve_costs(const ScenarioSections& sections, Scenario& scenario) {
   scenario.costs = std::move(given);
 }
 
-void resolve_recompute(const ScenarioSections& sections, Scenario& scenario) {
-  const Reader& model = sections.model;
-  static const std::vector<std::string> granularities{"full", "selective"},
-      methods{"uniform", "block"};
-  const std::string granularity = model.choice("recompute_granularity", "", granularities);
-  const std::string method = model.choice("recompute_method", "", methods);
-  const auto layers = model.optional_int("recompute_num_layers", layers_range);
-  if (granularity == "full") {
-    if (method.empty())
-      model.fail("recompute_method", "is missing; full recompute needs uniform or block");
-    if (!layers)
-      model.fail("recompute_num_layers", "is missing; full recompute needs a number of layers");
-    scenario.recompute = method == "uniform" ? Recompute::full_uniform : Recompute::full_block;
-    scenario.recompute_layers = static_cast<int>(*layers);
-  } else if (granularity == "selective") {
-    if (layers)
-      model.fail("recompute_num_layers",
-                 "must be null with selective recompute; got " + std::to_string(*layers));
-    const bool named = model.has("recompute_modules");
-    for (const std::string& module : model.strings("recompute_modules"))
-      if (module != "core_attn")
-        model.fail("recompute_modules", "'" + printable(module) +
-                                            "' is not simulated in this release; valid: core_attn");
-    if (!named || !model.strings("recompute_modules").empty())
-      scenario.recompute = Recompute::core_attention;
-  }
-  scenario.effective["model.recompute_granularity"] =
-      granularity.empty() ? "null" : json_text(granularity);
-}
-
 }  // namespace stepsim

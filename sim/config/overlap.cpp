@@ -17,27 +17,12 @@ namespace {
 
 using Kind = Finding::Kind;
 
-/// One switch: the user's comm_overlap value wins over Bridge's default, and the result over what
-/// `target` says.
-bool written(Scenario& scenario, const ScenarioSections& sections, const Reader& target,
-             const std::string& key, bool bridge_default, bool core_default) {
-  const std::optional<bool> own = target.optional_bool(key);
-  if (!sections.comm_overlap.present()) return own.value_or(core_default);
-  const bool value = sections.comm_overlap.optional_bool(key).value_or(bridge_default);
-  if (own && *own != value)
-    add_finding(scenario, target, key, "comm-overlap-overwrites", Kind::silent, json_text(*own),
-                json_text(value),
-                "the comm_overlap section writes this switch over the one here, its automatic "
-                "value included; set comm_overlap." +
-                    key);
-  return value;
-}
-
 void resolve_tp(const ScenarioSections& sections, Scenario& scenario) {
   Overlap& overlap = scenario.overlap;
   const Reader& model = sections.model;
   const Reader& asked = sections.comm_overlap.present() ? sections.comm_overlap : model;
-  overlap.tp_comm_overlap = written(scenario, sections, model, "tp_comm_overlap", false, false);
+  overlap.tp_comm_overlap =
+      written_switch(scenario, sections, model, "tp_comm_overlap", false, false);
   const int tp = scenario.parallel.tp;
   // Bridge's gates, in its order; none of them is an error there.
   if (overlap.tp_comm_overlap && tp < 2) {
@@ -53,6 +38,18 @@ void resolve_tp(const ScenarioSections& sections, Scenario& scenario) {
                 "userbuffers overlap all-gathers and reduce-scatters, which only sequence "
                 "parallelism makes: model.sequence_parallel is false");
   }
+  // Transformer Engine's modules outside qkv, proj, fc1 and fc2 clear the switch for every layer
+  // built after them; expert linears never use it.
+  if (overlap.tp_comm_overlap && scenario.model.mla.present()) {
+    overlap.tp_comm_overlap = false;
+    add_finding(scenario, asked, "tp_comm_overlap", "tp-overlap-excludes-mla", Kind::silent, "true",
+                "false",
+                "the down projections of multi-latent attention are no linear that userbuffers "
+                "serve: Transformer Engine switches them off for the whole model");
+  }
+  if (overlap.tp_comm_overlap && scenario.model.moe.present())
+    add_finding(scenario, asked, "tp_comm_overlap", "tp-overlap-not-for-experts", Kind::advice,
+                "true", "true", "attention overlaps its collectives, expert linears never do");
   scenario.effective["model.tp_comm_overlap"] = json_text(overlap.tp_comm_overlap);
 
   TpOverlaps methods = built_in_overlaps(tp);
@@ -98,26 +95,27 @@ void resolve_p2p(const ScenarioSections& sections, Scenario& scenario) {
   const Parallelism& p = scenario.parallel;
   Overlap& overlap = scenario.overlap;
   const Reader& model = sections.model;
-  const bool interleaved = p.pp > 1 && p.vp.value_or(0) > 1;
-  overlap.overlap_p2p = written(scenario, sections, model, "overlap_p2p_comm", interleaved, false);
+  const bool interleaved = p.pp > 1 && p.vp.value_or(0) > 1 && !p.vp_from_layout;
+  overlap.overlap_p2p =
+      written_switch(scenario, sections, model, "overlap_p2p_comm", interleaved, false);
   overlap.batch_p2p =
-      written(scenario, sections, model, "batch_p2p_comm", p.pp > 1 && !interleaved, true);
+      written_switch(scenario, sections, model, "batch_p2p_comm", p.pp > 1 && !interleaved, true);
   overlap.p2p_warmup_flush = model.boolean("overlap_p2p_comm_warmup_flush", false);
   overlap.deallocate_pipeline_outputs = model.boolean("deallocate_pipeline_outputs", true);
   const Reader& asked =
       sections.comm_overlap.has("overlap_p2p_comm") ? sections.comm_overlap : model;
   if (overlap.overlap_p2p && p.pp > 1 && !p.vp)
-    asked.fail(
-        "overlap_p2p_comm",
+    refuse(
+        sections, scenario, asked, "overlap_p2p_comm", "p2p-overlap-needs-vp",
         "needs virtual_pipeline_model_parallel_size: the non-interleaved schedule does not overlap "
         "p2p communication (Megatron-Core raises)");
   if (overlap.overlap_p2p && overlap.batch_p2p && p.pp > 1)
-    asked.fail("overlap_p2p_comm",
-               "cannot be combined with batch_p2p_comm (Megatron-Core raises); got both true" +
-                   std::string(p.vp == 1 ? ": VP = 1 makes batched p2p the default" : ""));
+    refuse(sections, scenario, asked, "overlap_p2p_comm", "p2p-overlap-excludes-batching",
+           "cannot be combined with batch_p2p_comm (Megatron-Core raises); got both true" +
+               std::string(p.vp == 1 ? ": VP = 1 makes batched p2p the default" : ""));
   if (overlap.p2p_warmup_flush && (!overlap.overlap_p2p || overlap.batch_p2p))
-    model.fail("overlap_p2p_comm_warmup_flush",
-               "needs overlap_p2p_comm true and batch_p2p_comm false");
+    refuse(sections, scenario, model, "overlap_p2p_comm_warmup_flush", "warmup-flush-needs-overlap",
+           "needs overlap_p2p_comm true and batch_p2p_comm false");
   if (overlap.overlap_p2p && p.pp == 1) {
     overlap.overlap_p2p = false;
     add_finding(scenario, asked, "overlap_p2p_comm", "p2p-overlap-needs-pipeline", Kind::silent,
@@ -188,7 +186,7 @@ void resolve_dp(const ScenarioSections& sections, Scenario& scenario) {
   const bool applies = user.present() && ddp_sharded;
   const bool automatic = p.dp > 1;
   const auto flag = [&](const std::string& key, bool bridge_default) {
-    if (applies) return written(scenario, sections, ddp, key, bridge_default, false);
+    if (applies) return written_switch(scenario, sections, ddp, key, bridge_default, false);
     const bool value = ddp.boolean(key, false);
     if (const auto asked = user.optional_bool(key); asked && *asked != value)
       add_finding(scenario, user, key, "overlap-needs-distributed-optimizer", Kind::silent,
@@ -200,7 +198,7 @@ void resolve_dp(const ScenarioSections& sections, Scenario& scenario) {
   overlap.overlap_grad_reduce = flag("overlap_grad_reduce", automatic);
   overlap.overlap_param_gather = flag("overlap_param_gather", automatic);
   overlap.align_param_gather =
-      flag("align_param_gather", p.dp > 1 && p.pp > 1 && p.vp.value_or(0) > 1);
+      flag("align_param_gather", p.dp > 1 && p.pp > 1 && p.vp.value_or(0) > 1 && !p.vp_from_layout);
   overlap.param_gather_with_optimizer_step =
       flag("overlap_param_gather_with_optimizer_step", false);
   overlap.align_grad_reduce = ddp.boolean("align_grad_reduce", true);
@@ -235,7 +233,7 @@ void resolve_embedding_wgrad(const ScenarioSections& sections, Scenario& scenari
   const Reader& model = sections.model;
   const Reader& asked = sections.comm_overlap.present() ? sections.comm_overlap : model;
   overlap.defer_embedding_wgrad =
-      written(scenario, sections, model, "defer_embedding_wgrad_compute", false, false);
+      written_switch(scenario, sections, model, "defer_embedding_wgrad_compute", false, false);
   constexpr Range limit{-1, INT32_MAX};
   const int own =
       model.integer("wgrad_deferral_limit", sections.comm_overlap.present() ? -1 : 0, limit);
@@ -249,20 +247,33 @@ void resolve_embedding_wgrad(const ScenarioSections& sections, Scenario& scenari
       json_text(int64_t{overlap.wgrad_deferral_limit});
   if (!overlap.defer_embedding_wgrad) return;
   if (scenario.parallel.pp == 1)
-    asked.fail("defer_embedding_wgrad_compute",
-               "needs pipeline_model_parallel_size > 1 (Megatron-Core raises)");
+    refuse(sections, scenario, asked, "defer_embedding_wgrad_compute", "deferred-head-needs-pp",
+           "needs pipeline_model_parallel_size > 1 (Megatron-Core raises)");
   if (!scenario.gradient_accumulation_fusion)
-    asked.fail("defer_embedding_wgrad_compute",
-               "needs model.gradient_accumulation_fusion (Megatron-Core raises)");
+    refuse(sections, scenario, asked, "defer_embedding_wgrad_compute", "deferred-head-needs-fusion",
+           "needs model.gradient_accumulation_fusion (Megatron-Core raises)");
   if (overlap.wgrad_deferral_limit < 0)
-    asked.fail(
-        "wgrad_deferral_limit",
-        "must be 0 (all microbatches) or more when defer_embedding_wgrad_compute is set; got " +
-            std::to_string(overlap.wgrad_deferral_limit) +
-            " (Bridge's default, which Megatron-Core refuses)");
+    refuse(sections, scenario, asked, "wgrad_deferral_limit", "deferral-limit-negative",
+           "must be 0 (all microbatches) or more when defer_embedding_wgrad_compute is set; got " +
+               std::to_string(overlap.wgrad_deferral_limit) +
+               " (Bridge's default, which Megatron-Core refuses)");
 }
 
 }  // namespace
+
+bool written_switch(Scenario& scenario, const ScenarioSections& sections, const Reader& target,
+                    const std::string& key, bool bridge_default, bool core_default) {
+  const std::optional<bool> own = target.optional_bool(key);
+  if (!sections.comm_overlap.present()) return own.value_or(core_default);
+  const bool value = sections.comm_overlap.optional_bool(key).value_or(bridge_default);
+  if (own && *own != value)
+    add_finding(scenario, target, key, "comm-overlap-overwrites", Kind::silent, json_text(*own),
+                json_text(value),
+                "the comm_overlap section writes this switch over the one here, its automatic "
+                "value included; set comm_overlap." +
+                    key);
+  return value;
+}
 
 void resolve_overlap(const ScenarioSections& sections, Scenario& scenario) {
   resolve_tp(sections, scenario);

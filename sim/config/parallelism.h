@@ -3,18 +3,32 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace stepsim {
 
-/// Sizes and splits of the dense mesh. Rank order tp-cp-dp-pp, fastest first.
+/// One virtual stage of a pipeline layout.
+struct LayoutStage {
+  int layers = 0, mtp = 0;  ///< decoder layers, prediction modules
+  bool embedding = false, loss = false;
+  bool operator==(const LayoutStage&) const = default;
+};
+
+/// Sizes and splits of the two meshes over the same ranks. Rank order tp-cp-dp-pp, fastest first.
 struct Parallelism {
   int tp = 1, pp = 1, cp = 1, dp = 1;  ///< dp excludes cp
+  int ep = 1, etp = 1;      ///< experts: ranks that hold different ones, and ranks that share one
   std::optional<int> vp{};  ///< model chunks per pipeline rank; set to 1 differs from unset
+  bool vp_from_layout = false;  ///< VP was not given but follows from the layout
+  bool pp_before_dp = false;    ///< dist.use_tp_pp_dp_mapping: rank order tp-cp-pp-dp
   bool sequence_parallel = false;
   int microbatch_group = 0;  ///< microbatch_group_size_per_vp_stage; 0 = pp
   bool account_for_embedding = false, account_for_loss = false;
   std::optional<int> first_stage_layers{}, last_stage_layers{};
+  std::vector<LayoutStage> layout{};  ///< by virtual stage chunk * pp + rank; empty: split evenly
   int world() const { return tp * pp * cp * dp; }
+  /// Ranks that hold the same experts: world / (PP x EP x ETP).
+  int edp() const { return world() / (pp * ep * etp); }
   int chunks() const { return vp.value_or(1); }
 };
 

@@ -29,30 +29,32 @@ constexpr std::array<RecipeRow, 9> recipe_rows{{
      ""},
     {"bf16_with_fp8_current_scaling_mixed", Dtype::bf16, Fp8Recipe::current, true, true, true, ""},
     {"fp16_with_fp8_current_scaling_mixed", Dtype::fp16, Fp8Recipe::current, true, true, false, ""},
-    {"bf16_with_mxfp8_mixed", Dtype::bf16, Fp8Recipe::none, true, false, true, later},
-    {"bf16_with_fp8_subchannel_scaling_mixed", Dtype::bf16, Fp8Recipe::none, false, false, true,
-     later},
-    {"bf16_with_nvfp4_mixed", Dtype::bf16, Fp8Recipe::none, false, false, true, later},
+    {"bf16_with_mxfp8_mixed", Dtype::bf16, Fp8Recipe::mxfp8, true, false, true, later},
+    {"bf16_with_fp8_subchannel_scaling_mixed", Dtype::bf16, Fp8Recipe::blockwise, false, false,
+     true, later},
+    {"bf16_with_nvfp4_mixed", Dtype::bf16, Fp8Recipe::nvfp4, true, false, true, later},
 }};
 
-const RecipeRow& recipe_named(const ScenarioSections& sections, const std::string& name) {
-  const auto fail = [&](const std::string& message) {
-    sections.recipe_is_text ? sections.top.fail("mixed_precision", message)
-                            : sections.mixed_precision.fail("recipe", message);
-  };
+const RecipeRow& recipe_named(const ScenarioSections& sections, Scenario& scenario,
+                              const std::string& name) {
+  const Reader& section = sections.recipe_is_text ? sections.top : sections.mixed_precision;
+  const std::string key = sections.recipe_is_text ? "mixed_precision" : "recipe";
   std::vector<std::string> names;
   for (const RecipeRow& row : recipe_rows) {
     if (row.name == name) {
-      if (!row.refused.empty()) fail("'" + name + "' " + std::string(row.refused));
+      if (!row.refused.empty())
+        not_simulated(sections, scenario, section, key,
+                      "'" + name + "' " + std::string(row.refused));
       return row;
     }
     names.emplace_back(row.name);
   }
-  fail("unknown recipe '" + printable(name) + "'" + suggestion(name, names));
-  return recipe_rows.front();
+  section.fail(key, "unknown recipe '" + printable(name) + "'" + suggestion(name, names));
 }
 
-void fp8_fields(const Reader& mixed, Precision& precision) {
+void fp8_fields(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& mixed = sections.mixed_precision;
+  Precision& precision = scenario.precision;
   if (const nlohmann::json* fp8 = mixed.find("fp8"); fp8 != nullptr) {
     static const std::vector<std::string> formats{"hybrid", "e4m3"};
     mixed.choice("fp8", "", formats);
@@ -61,13 +63,18 @@ void fp8_fields(const Reader& mixed, Precision& precision) {
   }
   if (!mixed.has("fp8_recipe")) return;
   const std::string recipe = mixed.string("fp8_recipe", "");
-  if (recipe == "mxfp8" || recipe == "blockwise" || recipe == "custom")
-    mixed.fail("fp8_recipe", "'" + recipe + "' " + std::string(later));
-  static const std::vector<std::string> recipes{"delayed", "tensorwise"};
+  static const std::vector<std::string> recipes{"delayed", "tensorwise", "blockwise", "mxfp8",
+                                                "custom"};
   mixed.choice("fp8_recipe", "", recipes);
+  if (recipe == "mxfp8" || recipe == "blockwise" || recipe == "custom")
+    not_simulated(sections, scenario, mixed, "fp8_recipe",
+                  "'" + recipe + "' " + std::string(later));
   // The recipe alone switches nothing on: fp8 does (transformer_config.py).
-  if (precision.fp8 != Fp8Recipe::none)
-    precision.fp8 = recipe == "delayed" ? Fp8Recipe::delayed : Fp8Recipe::current;
+  if (precision.fp8 == Fp8Recipe::none) return;
+  precision.fp8 = recipe == "delayed"     ? Fp8Recipe::delayed
+                  : recipe == "blockwise" ? Fp8Recipe::blockwise
+                  : recipe == "mxfp8"     ? Fp8Recipe::mxfp8
+                                          : Fp8Recipe::current;
 }
 
 }  // namespace
@@ -76,20 +83,24 @@ void resolve_precision(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& mixed = sections.mixed_precision;
   Precision& precision = scenario.precision;
   precision.recipe = mixed.string("recipe", "bf16_mixed");
-  const RecipeRow& row = recipe_named(sections, precision.recipe);
+  const RecipeRow& row = recipe_named(sections, scenario, precision.recipe);
   precision.parameters = row.dtype;
   precision.fp8 = row.fp8;
-  fp8_fields(mixed, precision);
+  fp8_fields(sections, scenario);
   for (const char* key : {"fp4", "fp4_recipe"})
-    if (mixed.has(key)) mixed.fail(key, "4-bit training " + std::string(later));
+    if (mixed.has(key)) {
+      if (precision.fp8 != Fp8Recipe::none && precision.fp8 != Fp8Recipe::nvfp4)
+        refuse(sections, scenario, mixed, key, "fp4-excludes-fp8", "cannot be combined with fp8");
+      not_simulated(sections, scenario, mixed, key, "4-bit training " + std::string(later));
+    }
   // Bridge reads both spellings, the older one last.
   precision.fp8_param_gather =
       precision.fp8 != Fp8Recipe::none &&
       mixed.boolean("fp8_param_gather", mixed.boolean("fp8_param", row.fp8_param_gather));
   const bool ends = mixed.boolean("first_last_layers_bf16", row.bf16_ends);
   if (ends && precision.fp8 == Fp8Recipe::delayed)
-    mixed.fail("first_last_layers_bf16",
-               "cannot be combined with delayed scaling (Megatron-Core refuses it)");
+    refuse(sections, scenario, mixed, "first_last_layers_bf16", "bf16-ends-exclude-delayed-scaling",
+           "cannot be combined with delayed scaling (Megatron-Core refuses it)");
   const int first = mixed.integer("num_layers_at_start_in_bf16", 1, any_count),
             last = mixed.integer("num_layers_at_end_in_bf16", 1, any_count);
   if (ends && precision.fp8 != Fp8Recipe::none) {

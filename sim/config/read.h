@@ -19,14 +19,19 @@ struct DataPaths {
 };
 DataPaths find_data();
 
-/// `path`: a scenario file. `overrides`: "section.key=value" words, applied last; `cluster`:
-/// NAME[:NODES] or empty.
+/// `first_error`: what Megatron would raise, and what this release does not simulate, is one Error.
+/// `collect`: it becomes findings of kind error and advice, and resolution goes on.
+enum class Strictness { first_error, collect };
+
+/// `path`: a scenario (JSON), a Megatron-Bridge YAML or a Megatron-LM script or argument file.
+/// `overrides`: "section.key=value" words, applied last; `cluster`: NAME[:NODES] or empty.
 Scenario read_scenario(const std::string& path, std::span<const std::string> overrides,
-                       const std::string& cluster, const DataPaths& data);
+                       const std::string& cluster, const DataPaths& data,
+                       Strictness strictness = Strictness::first_error);
 /// The same from JSON text that is not a file; `file` is what errors point at.
 Scenario read_scenario_text(const std::string& text, const std::string& file,
                             std::span<const std::string> overrides, const std::string& cluster,
-                            const DataPaths& data);
+                            const DataPaths& data, Strictness strictness = Strictness::first_error);
 
 Model read_model(const std::string& name_or_path, const DataPaths& data);
 /// A system at `nodes` nodes, all GPUs in use, with the stack profile that serves `release`.

@@ -11,16 +11,21 @@
 
 namespace stepsim {
 
+/// Whose defaults and checks hold: what one raises the other may only reset.
+enum class Dialect { bridge, megatron_lm };
+
 /// The sections of one merged scenario, open while it is resolved.
 struct ScenarioSections {
   Reader top, cluster, model, ddp, comm_overlap, mixed_precision, dataset, train, optimizer,
-      env_vars, software, pipeline, costs;
+      env_vars, software, pipeline, costs, dist;
   bool recipe_is_text = false;  ///< mixed_precision was written as a name, not as an object
+  bool collect = false;  ///< what Bridge would raise becomes a finding and resolution goes on
+  Dialect dialect = Dialect::bridge;
   explicit ScenarioSections(const Document& document);
 };
 
 /// Refuses what this release does not simulate, one clear line each; never approximates silently.
-void refuse_unsimulated(const ScenarioSections& sections);
+void refuse_unsimulated(const ScenarioSections& sections, Scenario& scenario);
 /// "null, 0 or 1" when any other value of the key is refused by it; "" when the key is free.
 std::string accepted_values(std::string_view section, std::string_view key);
 void resolve_precision(const ScenarioSections& sections, Scenario& scenario);
@@ -28,13 +33,32 @@ void resolve_precision(const ScenarioSections& sections, Scenario& scenario);
 void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool given_costs);
 void resolve_schedule(const ScenarioSections& sections, Scenario& scenario);
 /// Model against mesh: heads, layers, sequence. Needs everything but overlap.
-void check_model_fits_mesh(const ScenarioSections& sections, const Scenario& scenario);
+void check_model_fits_mesh(const ScenarioSections& sections, Scenario& scenario);
+/// Reads the pipeline layout and lets it set VP. Needs PP.
+void resolve_layout(const ScenarioSections& sections, Scenario& scenario);
+/// EP, ETP and what hangs on them. Needs the model and the dense mesh.
+void resolve_experts(const ScenarioSections& sections, Scenario& scenario);
+/// Checks of Megatron that concern nothing simulated here, and advice on the layout.
+void validate(const ScenarioSections& sections, Scenario& scenario);
+void advise(const ScenarioSections& sections, Scenario& scenario);
 void resolve_recompute(const ScenarioSections& sections, Scenario& scenario);
 /// Bridge's CommOverlapConfig gates (sim/config/overlap.cpp).
 void resolve_overlap(const ScenarioSections& sections, Scenario& scenario);
 void resolve_costs(const ScenarioSections& sections, Scenario& scenario);
 /// Refuses, with the count and the limit, what no machine should be asked to hold.
 void check_task_count(const ScenarioSections& sections, const Scenario& scenario);
+
+/// What Megatron would raise about `section`.`key`: an Error, or a finding when `sections.collect`.
+void refuse(const ScenarioSections& sections, Scenario& scenario, const Reader& section,
+            const std::string& key, const std::string& id, const std::string& reason);
+
+/// What this release does not simulate: an Error, or a finding when `sections.collect`.
+void not_simulated(const ScenarioSections& sections, Scenario& scenario, const Reader& section,
+                   const std::string& key, const std::string& message);
+/// One switch of comm_overlap: the user's value there wins over Bridge's default, and the result
+/// over what `target` says; without the section `target`'s own or Megatron-Core's default.
+bool written_switch(Scenario& scenario, const ScenarioSections& sections, const Reader& target,
+                    const std::string& key, bool bridge_default, bool core_default);
 
 /// Adds a finding about `section`.`key`.
 void add_finding(Scenario& scenario, const Reader& section, const std::string& key,

@@ -20,9 +20,10 @@ struct Finding {
   std::string id;
   Kind kind = Kind::advice;
   std::string key, pointer, requested, effective, reason;
+  std::string file;  ///< that `pointer` is in
 };
 
-enum class Fp8Recipe { none, delayed, current };
+enum class Fp8Recipe { none, delayed, current, blockwise, mxfp8, nvfp4 };
 /// Compute and storage types.
 struct Precision {
   std::string recipe = "bf16_mixed";
@@ -67,6 +68,11 @@ struct Overlap {
   int wgrad_deferral_limit = -1;
 };
 
+/// recompute_modules, as asked for.
+struct RecomputeModules {
+  bool core_attn = false, layernorm = false, mlp = false, moe = false, moe_act = false,
+       shared_experts = false, mla_up_proj = false, gdn_norm_out = false;
+};
 enum class Recompute { none, core_attention, full_uniform, full_block };
 /// cross_entropy_fusion_impl: passes over the fp32 logits differ.
 enum class CrossEntropy { unfused, native, te };
@@ -93,6 +99,7 @@ struct Scenario {
   DataParallel data_parallel;
   Recompute recompute = Recompute::none;
   int recompute_layers = 1;  ///< recompute_num_layers
+  RecomputeModules recompute_modules;
   Batch batch;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::optional<GivenCosts> costs;

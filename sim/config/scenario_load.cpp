@@ -8,6 +8,7 @@
 #include "sim/base/error.h"
 #include "sim/base/table.h"
 #include "sim/config/bridge_keys.h"
+#include "sim/config/import.h"
 
 namespace stepsim {
 namespace {
@@ -43,7 +44,7 @@ Document with_bases(Document document, std::vector<std::string> chain) {
   if (chain.size() > deepest)
     throw Error(document.file, "/base", "more than 32 bases on top of each other");
   document.root->erase(base);
-  Document below = with_bases(load_document(path), std::move(chain));
+  Document below = with_bases(load_any(path), std::move(chain));
   // What the base says keeps the base's name in messages; the rest belongs to the file on top.
   below.origins.try_emplace("", below.file);
   for (const auto& [key, value] : below.root->items())
@@ -148,6 +149,22 @@ void apply_cluster(Document& document, const std::string& cluster) {
     refuse("/cluster/nodes", "must be an integer from 1; got '" + printable(nodes) + "'");
   set_value(document, "/cluster/nodes", std::stoi(nodes));
   (*document.root)["cluster"].erase("gpus");
+}
+
+void apply_launch(Document& document) {
+  json& root = *document.root;
+  const auto launch = root.find("_launch");
+  if (launch == root.end() || !launch->is_object()) return;
+  const auto cluster = root.find("cluster");
+  if (cluster == root.end() || !cluster->is_object() || cluster->contains("nodes") ||
+      cluster->contains("gpus"))
+    return;
+  const auto count = [&](const char* key) { return launch->value(key, int64_t{0}); };
+  const int64_t gpus = count("gpus") > 0 ? count("gpus") : count("gpus_per_node") * count("nodes");
+  if (gpus > 0)
+    (*cluster)["gpus"] = gpus;
+  else if (count("nodes") > 0)
+    (*cluster)["nodes"] = count("nodes");
 }
 
 }  // namespace stepsim

@@ -17,4 +17,7 @@ void apply_overrides(Document& document, std::span<const std::string> overrides)
 /// NAME[:NODES] in place of the file's cluster.
 void apply_cluster(Document& document, const std::string& cluster);
 
+/// A launch script's own number of GPUs, where neither the scenario nor --cluster says one.
+void apply_launch(Document& document);
+
 }  // namespace stepsim

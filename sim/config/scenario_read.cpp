@@ -7,6 +7,7 @@
 #include "sim/base/table.h"
 #include "sim/config/bridge_keys.h"
 #include "sim/config/cluster_read.h"
+#include "sim/config/import.h"
 #include "sim/config/model_gaps.h"
 #include "sim/config/model_read.h"
 #include "sim/config/resolve.h"
@@ -52,6 +53,29 @@ void read_software(const Reader& section, Scenario& scenario) {
   software.cudnn = section.string("cudnn", "");
 }
 
+/// cluster.hosts: the node of each block of ranks, each node at most once.
+void read_hosts(const Reader& section, Cluster& cluster) {
+  const json* hosts = section.find("hosts");
+  if (hosts == nullptr) return;
+  const int blocks = (cluster.gpus + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
+  const std::string expected = "must list the node (0 to " + std::to_string(cluster.nodes - 1) +
+                               ") of each of " + std::to_string(blocks) + " blocks of " +
+                               std::to_string(cluster.gpus_per_node) + " ranks, each node once";
+  if (!hosts->is_array() || hosts->size() != static_cast<size_t>(blocks))
+    section.fail("hosts", expected);
+  std::vector<bool> taken(static_cast<size_t>(cluster.nodes), false);
+  for (const json& host : *hosts) {
+    if (!host.is_number_integer() || host < 0 || host >= cluster.nodes || taken[host.get<size_t>()])
+      section.fail("hosts", expected);
+    taken[host.get<size_t>()] = true;
+    cluster.hosts.push_back(host.get<int>());
+  }
+  // In order: as if nothing had been said.
+  if (std::is_sorted(cluster.hosts.begin(), cluster.hosts.end()) &&
+      cluster.hosts.back() == blocks - 1)
+    cluster.hosts.clear();
+}
+
 void read_cluster_section(const ScenarioSections& sections, Scenario& scenario,
                           const DataPaths& data) {
   const Reader& section = sections.cluster;
@@ -89,6 +113,7 @@ void read_cluster_section(const ScenarioSections& sections, Scenario& scenario,
                 std::to_string(scenario.cluster.gpus) + " GPUs fill no whole domains of " +
                     std::to_string(domain) + "; placed in equal segments of " +
                     std::to_string(used) + ", as a scheduler does");
+  read_hosts(section, scenario.cluster);
   if (!stack_found)
     add_finding(scenario, sections.software, "release", "stack-profile-stands-in",
                 Finding::Kind::advice, json_text(scenario.software.release),
@@ -122,7 +147,8 @@ void read_model_section(const ScenarioSections& sections, Scenario& scenario,
   // A learned table that nobody sized is as long as the sequence it is trained on.
   if (scenario.model.position == PositionEmbedding::learned && scenario.model.max_positions == 0)
     scenario.model.max_positions = scenario.batch.sequence;
-  if (!sections.costs.present()) refuse_unsimulated_model(section, scenario.model);
+  if (!sections.costs.present() && !sections.collect)
+    refuse_unsimulated_model(section, scenario.model);
 }
 
 /// The GPU must be able to run the precision asked for.
@@ -187,7 +213,8 @@ void read_switches(const ScenarioSections& sections, Scenario& scenario) {
 }
 
 /// What Bridge knows and this program does not, once each, in the order of the sections.
-void list_not_modelled(const ScenarioSections& sections, Scenario& scenario) {
+void list_not_modelled(const ScenarioSections& sections, const Document& document,
+                       Scenario& scenario) {
   for (const std::string& key : sections.top.keys())
     if (is_ignored_section(key)) scenario.not_modelled.push_back(key);
   for (const Reader* section :
@@ -197,6 +224,10 @@ void list_not_modelled(const ScenarioSections& sections, Scenario& scenario) {
       scenario.not_modelled.push_back(section->pointer().substr(1) + "." + printable(key));
   for (std::string& key : unmodelled_keys(scenario.model, scenario.batch.sequence))
     scenario.not_modelled.push_back(std::move(key));
+  if (const auto flags = document.root->find("_not_modelled");
+      flags != document.root->end() && flags->is_array())
+    for (const json& flag : *flags)
+      if (flag.is_string()) scenario.not_modelled.push_back(printable(flag.get<std::string>()));
   // Checked when read, but launch queues do not bind here: streams start when they are ready.
   if (scenario.device_max_connections > 0)
     scenario.not_modelled.push_back("env_vars.CUDA_DEVICE_MAX_CONNECTIONS");
@@ -218,23 +249,28 @@ void write_sizes(Scenario& scenario) {
 }
 
 Scenario read_document(Document document, std::span<const std::string> overrides,
-                       const std::string& cluster, const DataPaths& data) {
+                       const std::string& cluster, const DataPaths& data, Strictness strictness) {
   Scenario scenario;
   scenario.file = document.file;
   document = with_bases(std::move(document));
   apply_cluster(document, cluster);
   apply_overrides(document, overrides);
+  apply_launch(document);
   const bool recipe_is_text = open_recipe(document);
   ScenarioSections sections(document);
   sections.recipe_is_text = recipe_is_text;
+  sections.collect = strictness == Strictness::collect;
+  if (document.root->value("_dialect", "") == "megatron-lm")
+    sections.dialect = Dialect::megatron_lm;
   check_keys(sections);
-  refuse_unsimulated(sections);
+  refuse_unsimulated(sections, scenario);
   read_header(sections.top, scenario);
   read_software(sections.software, scenario);
   read_cluster_section(sections, scenario, data);
   resolve_precision(sections, scenario);
   resolve_sizes(sections, scenario, sections.costs.present());
   read_model_section(sections, scenario, data);
+  resolve_layout(sections, scenario);
   resolve_schedule(sections, scenario);
   resolve_costs(sections, scenario);
   resolve_recompute(sections, scenario);
@@ -242,11 +278,16 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   if (!scenario.costs) {
     check_device(sections, scenario);
     check_model_fits_mesh(sections, scenario);
+    resolve_experts(sections, scenario);
   }
   resolve_overlap(sections, scenario);
-  check_task_count(sections, scenario);
+  if (!scenario.costs) {
+    validate(sections, scenario);
+    advise(sections, scenario);
+  }
+  if (!sections.collect) check_task_count(sections, scenario);
   write_sizes(scenario);
-  list_not_modelled(sections, scenario);
+  list_not_modelled(sections, document, scenario);
   scenario.resolved_json = document.root->dump(-1, ' ', true, json::error_handler_t::replace);
   return scenario;
 }
@@ -266,24 +307,40 @@ ScenarioSections::ScenarioSections(const Document& document)
       env_vars(document, "/env_vars"),
       software(document, "/software"),
       pipeline(document, "/pipeline"),
-      costs(document, "/costs") {}
+      costs(document, "/costs"),
+      dist(document, "/dist") {}
+
+void refuse(const ScenarioSections& sections, Scenario& scenario, const Reader& section,
+            const std::string& key, const std::string& id, const std::string& reason) {
+  if (!sections.collect) section.fail(key, reason);
+  add_finding(scenario, section, key, id, Finding::Kind::error, section.text_of(key), "", reason);
+}
+
+void not_simulated(const ScenarioSections& sections, Scenario& scenario, const Reader& section,
+                   const std::string& key, const std::string& message) {
+  if (!sections.collect) section.fail(key, message);
+  add_finding(scenario, section, key, "not-simulated-yet", Finding::Kind::advice,
+              section.text_of(key), "", message);
+}
 
 void add_finding(Scenario& scenario, const Reader& section, const std::string& key,
                  const std::string& id, Finding::Kind kind, const std::string& requested,
                  const std::string& effective, const std::string& reason) {
-  scenario.findings.push_back({id, kind, section.pointer().substr(1) + "." + key,
-                               section.pointer(key), requested, effective, reason});
+  const std::string name =
+      section.pointer().empty() ? key : section.pointer().substr(1) + "." + key;
+  scenario.findings.push_back(
+      {id, kind, name, section.pointer(key), requested, effective, reason, section.file(key)});
 }
 
 Scenario read_scenario(const std::string& path, std::span<const std::string> overrides,
-                       const std::string& cluster, const DataPaths& data) {
-  return read_document(load_document(path), overrides, cluster, data);
+                       const std::string& cluster, const DataPaths& data, Strictness strictness) {
+  return read_document(load_any(path), overrides, cluster, data, strictness);
 }
 
 Scenario read_scenario_text(const std::string& text, const std::string& file,
                             std::span<const std::string> overrides, const std::string& cluster,
-                            const DataPaths& data) {
-  return read_document(parse_document(text, file), overrides, cluster, data);
+                            const DataPaths& data, Strictness strictness) {
+  return read_document(parse_any(text, file), overrides, cluster, data, strictness);
 }
 
 }  // namespace stepsim

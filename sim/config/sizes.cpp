@@ -13,18 +13,20 @@ std::string text(int64_t value) { return std::to_string(value); }
 constexpr Range size_range{1, 1 << 20};
 constexpr Range chunk_range{1, 255};  // a task's label holds the chunk in eight bits
 
-void read_mesh(const ScenarioSections& sections, Parallelism& p) {
+void read_mesh(const ScenarioSections& sections, Scenario& scenario) {
+  Parallelism& p = scenario.parallel;
   const Reader& model = sections.model;
   p.tp = model.integer("tensor_model_parallel_size", 1, size_range);
   p.pp = model.integer("pipeline_model_parallel_size", 1, size_range);
   p.cp = model.integer("context_parallel_size", 1, size_range);
   if (const auto vp = model.optional_int("virtual_pipeline_model_parallel_size", chunk_range)) {
     if (p.pp < 2)
-      model.fail(
-          "virtual_pipeline_model_parallel_size",
-          "needs pipeline_model_parallel_size > 1; got VP " + text(*vp) + ", PP " + text(p.pp));
-    p.vp = static_cast<int>(*vp);
+      refuse(sections, scenario, model, "virtual_pipeline_model_parallel_size", "vp-needs-pp",
+             "needs pipeline_model_parallel_size > 1; got VP " + text(*vp) + ", PP " + text(p.pp));
+    else
+      p.vp = static_cast<int>(*vp);
   }
+  p.pp_before_dp = sections.dist.boolean("use_tp_pp_dp_mapping", false);
   p.account_for_embedding = model.boolean("account_for_embedding_in_pipeline_split", false);
   p.account_for_loss = model.boolean("account_for_loss_in_pipeline_split", false);
   if (const auto n = model.optional_int("num_layers_in_first_pipeline_stage", layers_range))
@@ -33,66 +35,12 @@ void read_mesh(const ScenarioSections& sections, Parallelism& p) {
     p.last_stage_layers = static_cast<int>(*n);
 }
 
-/// Even split of `layers` over `stages`, each a multiple of VP.
-void check_even(const Reader& model, int64_t layers, int64_t stages, int64_t vp,
-                const std::string& what) {
-  if (stages == 0) {
-    if (layers != 0)
-      model.fail("num_layers_in_first_pipeline_stage",
-                 text(layers) + " layers are left and no stage to hold them");
-    return;
-  }
-  if (layers % stages != 0 || layers == 0)
-    model.fail(
-        "pipeline_model_parallel_size",
-        what + " do not split evenly over " + text(stages) +
-            " stages; set another "
-            "PP, num_layers_in_first/last_pipeline_stage or account_for_*_in_pipeline_split");
-  if (layers / stages % vp != 0)
-    model.fail("virtual_pipeline_model_parallel_size", "must divide " + text(layers / stages) +
-                                                           " layers per stage (" + what + " / " +
-                                                           text(stages) + "); got " + text(vp));
-}
-
-void check_layer_split(const Reader& model, const Scenario& scenario) {
-  const Parallelism& p = scenario.parallel;
-  const int64_t vp = p.chunks();
-  int64_t layers = scenario.model.layers, stages = p.pp;
-  std::string what = text(layers) + " layers";
-  if (p.first_stage_layers || p.last_stage_layers) {
-    const char* key = p.first_stage_layers ? "num_layers_in_first_pipeline_stage"
-                                           : "num_layers_in_last_pipeline_stage";
-    if (p.account_for_embedding || p.account_for_loss)
-      model.fail(key,
-                 "cannot be combined with account_for_embedding_in_pipeline_split or "
-                 "account_for_loss_in_pipeline_split");
-    if (p.pp < 2) model.fail(key, "needs pipeline_model_parallel_size > 1; got 1");
-    for (const auto& [name, given] :
-         {std::pair{"num_layers_in_first_pipeline_stage", p.first_stage_layers},
-          std::pair{"num_layers_in_last_pipeline_stage", p.last_stage_layers}}) {
-      if (!given) continue;
-      if (*given % vp != 0)
-        model.fail(name, "must be a multiple of VP " + text(vp) + "; got " + text(*given));
-      if (*given > layers)
-        model.fail(name, "is more than the " + text(layers) + " layers that are left");
-      layers -= *given;
-      --stages;
-    }
-    what = text(layers) + " remaining layers";
-  } else if (p.account_for_embedding || p.account_for_loss) {
-    layers += (p.account_for_embedding ? 1 : 0) + (p.account_for_loss ? 1 : 0);
-    what = text(layers) + " layers (" + text(scenario.model.layers) +
-           " and embedding or loss counted as one each)";
-  }
-  check_even(model, layers, stages, vp, what);
-}
-
 }  // namespace
 
 void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool given_costs) {
   Parallelism& p = scenario.parallel;
   const Reader& model = sections.model;
-  read_mesh(sections, p);
+  read_mesh(sections, scenario);
   const int64_t product = int64_t{p.tp} * p.pp * p.cp;  // each is at most 2^20
   const bool no_cluster = given_costs && !sections.cluster.present();
   if (no_cluster) {
@@ -110,13 +58,13 @@ void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool gi
                                    : "the nearest world that fits is ";
     advice += text(lower + product);
     const char* key = sections.cluster.has("gpus") ? "gpus" : "nodes";
-    sections.cluster.fail(
-        key,
-        "gives " + text(world) + " GPUs, which is not a multiple of TP x PP x CP = " + text(p.tp) +
-            " x " + text(p.pp) + " x " + text(p.cp) + " = " + text(product) + "; " + advice +
-            " (DP is what is left over, and EP divides DP x CP: neither multiplies the world)");
+    refuse(sections, scenario, sections.cluster, key, "world-not-divisible",
+           "gives " + text(world) +
+               " GPUs, which is not a multiple of TP x PP x CP = " + text(p.tp) + " x " +
+               text(p.pp) + " x " + text(p.cp) + " = " + text(product) + "; " + advice +
+               " (DP is what is left over, and EP divides DP x CP: neither multiplies the world)");
   }
-  p.dp = static_cast<int>(world / product);
+  p.dp = static_cast<int>(std::max<int64_t>(1, world / product));
   p.sequence_parallel = model.boolean("sequence_parallel", false);
   if (p.sequence_parallel && p.tp == 1) {
     p.sequence_parallel = false;
@@ -131,11 +79,10 @@ void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool gi
   batch.global = sections.train.required_int("global_batch_size", {1, 1'000'000'000});
   batch.micro = sections.train.integer("micro_batch_size", 1, {1, 1 << 20});
   if (batch.global % (batch.micro * p.dp) != 0)
-    sections.train.fail("global_batch_size",
-                        "must be a multiple of micro_batch_size x DP = " + text(batch.micro) +
-                            " x " + text(p.dp) + " = " + text(batch.micro * p.dp) + "; got " +
-                            text(batch.global));
-  batch.microbatches = batch.global / (batch.micro * p.dp);
+    refuse(sections, scenario, sections.train, "global_batch_size", "batch-not-divisible",
+           "must be a multiple of micro_batch_size x DP = " + text(batch.micro) + " x " +
+               text(p.dp) + " = " + text(batch.micro * p.dp) + "; got " + text(batch.global));
+  batch.microbatches = std::max<int64_t>(1, batch.global / (batch.micro * p.dp));
   constexpr Range sequence_range{1, int64_t{1} << 32};
   const char* length =
       sections.dataset.has("sequence_length") && !sections.dataset.has("seq_length")
@@ -144,8 +91,8 @@ void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool gi
   const auto from_data = sections.dataset.optional_int(length, sequence_range);
   const auto from_model = model.optional_int("seq_length", sequence_range);
   if (from_data && from_model && *from_data != *from_model)
-    model.fail("seq_length",
-               "must equal dataset.seq_length " + text(*from_data) + "; got " + text(*from_model));
+    refuse(sections, scenario, model, "seq_length", "sequence-lengths-differ",
+           "must equal dataset.seq_length " + text(*from_data) + "; got " + text(*from_model));
   if (!from_data && !from_model && !given_costs)
     sections.dataset.fail("seq_length", "is missing; expected an integer");
   batch.sequence = from_data.value_or(from_model.value_or(0));
@@ -189,54 +136,14 @@ void resolve_schedule(const ScenarioSections& sections, Scenario& scenario) {
   const std::string key = p.microbatch_group > 0 ? "microbatch_group_size_per_vp_stage"
                                                  : "virtual_pipeline_model_parallel_size";
   if (n < p.pp || n > m)
-    sections.model.fail(
-        key, "the interleaved schedule needs PP <= microbatch group <= microbatches; got PP " +
-                 text(p.pp) + ", group " + text(n) + ", microbatches " + text(m) +
-                 " (global batch / (micro batch x DP))");
+    return refuse(sections, scenario, sections.model, key, "microbatch-group-out-of-range",
+                  "the interleaved schedule needs PP <= microbatch group <= microbatches; got PP " +
+                      text(p.pp) + ", group " + text(n) + ", microbatches " + text(m) +
+                      " (global batch / (micro batch x DP))");
   if (m % n != 0 && m % n < p.pp)
-    sections.model.fail(
-        key, "the last microbatch group (" + text(m) + " microbatches in groups of " + text(n) +
-                 ") must hold 0 or at least PP " + text(p.pp) + "; it holds " + text(m % n));
-}
-
-void check_model_fits_mesh(const ScenarioSections& sections, const Scenario& scenario) {
-  const Parallelism& p = scenario.parallel;
-  const Model& m = scenario.model;
-  const Reader& model = sections.model;
-  const std::string tp = "tensor_model_parallel_size";
-  if (m.heads % p.tp != 0)
-    model.fail(tp, "must divide " + text(m.heads) + " attention heads; got " + text(p.tp));
-  if (m.query_groups % p.tp != 0 && p.tp % m.query_groups != 0)
-    model.fail(tp, "must divide or be a multiple of " + text(m.query_groups) +
-                       " query groups; got " + text(p.tp));
-  if (m.ffn_hidden % p.tp != 0)
-    model.fail(tp, "must divide ffn_hidden_size " + text(m.ffn_hidden) + "; got " + text(p.tp));
-  if (!m.vocab_padding && m.vocab % p.tp != 0)
-    model.fail(tp, "must divide the vocabulary of " + text(m.vocab) +
-                       " when should_pad_vocab is false; got " + text(p.tp));
-  check_layer_split(model, scenario);
-  const int64_t ends =
-      std::max(scenario.precision.bf16_first_layers, scenario.precision.bf16_last_layers);
-  if (ends > m.layers / p.pp)
-    sections.mixed_precision.fail("num_layers_at_start_in_bf16",
-                                  "first and last bf16 layers must each be at most layers / PP = " +
-                                      text(m.layers / p.pp) + "; got " + text(ends));
-  const int64_t s = scenario.batch.sequence;
-  const std::string where = sections.dataset.has("seq_length") ? "seq_length" : "sequence_length";
-  const Reader& section =
-      sections.dataset.has("seq_length") || sections.dataset.has("sequence_length")
-          ? sections.dataset
-          : model;
-  const std::string key = &section == &model ? "seq_length" : where;
-  if (p.cp > 1 && s % (2 * p.cp) != 0)
-    section.fail(key, "must be a multiple of 2 x CP = " + text(2 * p.cp) +
-                          " (each rank holds two causal slices); got " + text(s));
-  if (p.sequence_parallel && s / p.cp % p.tp != 0)
-    section.fail(key, "sequence / CP = " + text(s / p.cp) + " must be a multiple of TP " +
-                          text(p.tp) + " under sequence parallelism");
-  if (m.position == PositionEmbedding::learned && s > m.max_positions)
-    section.fail(key, "must be at most the model's " + text(m.max_positions) +
-                          " learned positions; got " + text(s));
+    refuse(sections, scenario, sections.model, key, "last-microbatch-group-too-small",
+           "the last microbatch group (" + text(m) + " microbatches in groups of " + text(n) +
+               ") must hold 0 or at least PP " + text(p.pp) + "; it holds " + text(m % n));
 }
 
 double estimated_tasks(const Scenario& scenario, int64_t devices) {

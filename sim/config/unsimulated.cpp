@@ -15,12 +15,11 @@ struct RefusalRow {
   std::string_view section, key, harmless, what;
 };
 constexpr std::string_view dense = "expert parallelism";
-constexpr std::array<RefusalRow, 25> refusal_rows{{
+constexpr std::array<RefusalRow, 24> refusal_rows{{
     {"model", "expert_model_parallel_size", "1", dense},
     {"model", "expert_tensor_parallel_size", "1", dense},
     {"model", "num_moe_experts", "0|1", "a mixture of experts"},
     {"model", "mtp_num_layers", "0", "multi-token prediction"},
-    {"model", "pipeline_model_parallel_layout", "", "a free pipeline layout"},
     {"model", "cpu_offloading", "false", "activation offload to the host"},
     {"model", "fine_grained_activation_offloading", "false", "activation offload to the host"},
     {"model", "delay_wgrad_compute", "false",
@@ -70,27 +69,20 @@ bool is_one_of(const std::string& text, std::string_view list) {
 
 }  // namespace
 
-void refuse_unsimulated(const ScenarioSections& sections) {
+void refuse_unsimulated(const ScenarioSections& sections, Scenario& scenario) {
   for (const RefusalRow& row : refusal_rows) {
     const Reader& section = section_named(sections, row.section);
     const std::string key(row.key);
     const json* value = section.find(key);
     if (value == nullptr || is_one_of(section.text_of(key), row.harmless)) continue;
-    section.fail(key, "asks for " + std::string(row.what) +
-                          ", which is not simulated in this release; got " +
-                          printable(section.text_of(key), 60));
+    not_simulated(sections, scenario, section, key,
+                  "asks for " + std::string(row.what) +
+                      ", which is not simulated in this release; got " +
+                      printable(section.text_of(key), 60));
   }
-  // The kind of context-parallel exchange only matters when there is one; a list names it by layer.
-  const Reader& model = sections.model;
-  if (model.integer("context_parallel_size", 1, {1, 1 << 20}) > 1)
-    for (const std::string& kind : model.strings("cp_comm_type"))
-      if (kind != "p2p")
-        model.fail("cp_comm_type",
-                   "'" + printable(kind) + "' is not simulated in this release; valid: p2p");
-  if (model.has("cp_comm_type")) sections.model.use("cp_comm_type");
   if (sections.top.has("peft"))
-    sections.top.fail(
-        "peft", "asks for parameter-efficient tuning, which is not simulated in this release");
+    not_simulated(sections, scenario, sections.top, "peft",
+                  "asks for parameter-efficient tuning, which is not simulated in this release");
 }
 
 std::string accepted_values(std::string_view section, std::string_view key) {

@@ -177,14 +177,24 @@ Fabric::Fabric(const Cluster& cluster) : impl_(new Impl{cluster, nullptr}) {
 Fabric::Fabric(Fabric&&) noexcept = default;
 Fabric::~Fabric() = default;
 
-int Fabric::domain_of(int gpu) const { return gpu / std::max(1, impl_->cluster.nvlink_domain); }
-int Fabric::node_of(int gpu) const { return gpu / impl_->cluster.gpus_per_node; }
+int Fabric::gpu_of(int rank) const {
+  const Cluster& c = impl_->cluster;
+  if (c.hosts.empty()) return rank;
+  return c.hosts[static_cast<size_t>(rank / c.gpus_per_node)] * c.gpus_per_node +
+         rank % c.gpus_per_node;
+}
 
-int Fabric::route_class(int gpu_a, int gpu_b) const {
+int Fabric::domain_of(int rank) const {
+  return gpu_of(rank) / std::max(1, impl_->cluster.nvlink_domain);
+}
+int Fabric::node_of(int rank) const { return gpu_of(rank) / impl_->cluster.gpus_per_node; }
+
+int Fabric::route_class(int rank_a, int rank_b) const {
   if (impl_->free_form) return -1;
-  if (domain_of(gpu_a) == domain_of(gpu_b)) return 0;
+  if (domain_of(rank_a) == domain_of(rank_b)) return 0;
   const Cluster& cluster = impl_->cluster;
-  const int node_a = node_of(gpu_a), node_b = node_of(gpu_b);
+  const int node_a = node_of(rank_a), node_b = node_of(rank_b);
+  const int gpu_a = gpu_of(rank_a), gpu_b = gpu_of(rank_b);
   const std::vector<int> a = groups_above(cluster, node_a), b = groups_above(cluster, node_b);
   int level = node_a == node_b ? 1 : 2;  // then the lowest tier whose switches both share
   for (size_t tier = 0; tier < a.size() && a[tier] != b[tier]; ++tier) ++level;
@@ -192,8 +202,9 @@ int Fabric::route_class(int gpu_a, int gpu_b) const {
   return (level * gpus + gpu_a % gpus) * gpus + gpu_b % gpus;
 }
 
-Route Fabric::route(int gpu_a, int gpu_b) const {
+Route Fabric::route(int rank_a, int rank_b) const {
   const Cluster& cluster = impl_->cluster;
+  const int gpu_a = gpu_of(rank_a), gpu_b = gpu_of(rank_b);
   assert(gpu_a >= 0 && gpu_b >= 0);
   if (gpu_a == gpu_b)
     return {.inside_domain = true,
@@ -202,11 +213,11 @@ Route Fabric::route(int gpu_a, int gpu_b) const {
             .hops = 0,
             .links = {},
             .vertices = {gpu_name(gpu_a)}};
-  if (domain_of(gpu_a) == domain_of(gpu_b)) return nvlink_route(cluster, gpu_a, gpu_b);
+  if (domain_of(rank_a) == domain_of(rank_b)) return nvlink_route(cluster, gpu_a, gpu_b);
   if (impl_->free_form) return impl_->free_form->shortest(gpu_a, gpu_b);
   RegularSystem system(cluster);
-  system.add_host(node_of(gpu_a));
-  if (node_of(gpu_b) != node_of(gpu_a)) system.add_host(node_of(gpu_b));
+  system.add_host(node_of(rank_a));
+  if (node_of(rank_b) != node_of(rank_a)) system.add_host(node_of(rank_b));
   return system.route(gpu_a, gpu_b);
 }
 

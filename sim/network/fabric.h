@@ -28,7 +28,8 @@ struct Route {
   std::vector<std::string> vertices;  ///< names from source to destination
 };
 
-/// Holds the topology of one cluster. Queries are const and deterministic.
+/// Holds the topology of one cluster. Queries are by rank, const and deterministic; a rank sits on
+/// the GPU of its own number unless cluster.hosts says otherwise.
 class Fabric {
  public:
   /// Throws Error when a free-form topology does not connect the GPUs in use.
@@ -36,12 +37,13 @@ class Fabric {
   Fabric(Fabric&&) noexcept;
   ~Fabric();
   /// Shortest route by latency, ties by hops then vertex order.
-  Route route(int gpu_a, int gpu_b) const;
-  int domain_of(int gpu) const;  ///< NVLink domain index
-  int node_of(int gpu) const;
+  Route route(int rank_a, int rank_b) const;
+  int gpu_of(int rank) const;
+  int domain_of(int rank) const;  ///< NVLink domain index
+  int node_of(int rank) const;
   /// Pairs of one class have routes of equal bandwidth, latency and hops, so one route stands for
   /// all of them. -1: a free-form topology, where every pair is its own.
-  int route_class(int gpu_a, int gpu_b) const;
+  int route_class(int rank_a, int rank_b) const;
 
  private:
   struct Impl;

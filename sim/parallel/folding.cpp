@@ -19,7 +19,8 @@ bool aligned(int block, int unit, int world) {
 }
 
 bool regular(const Parallelism& p, std::span<const int> units) {
-  const int world = p.world(), stage = world / p.pp;
+  // The stage, or with the pipeline before data parallelism the whole pipeline, is the third block.
+  const int world = p.world(), stage = p.pp_before_dp ? p.tp * p.cp * p.pp : world / p.pp;
   return std::all_of(units.begin(), units.end(), [&](int unit) {
     return aligned(p.tp, unit, world) && aligned(p.tp * p.cp, unit, world) &&
            aligned(stage, unit, world);
@@ -40,8 +41,7 @@ template <class Visit>
 void for_each_group(const Mesh& mesh, GroupKind kind, Visit visit) {
   if (mesh.group_size(kind) < 2) return;
   for (int rank = 0; rank < mesh.world(); ++rank)
-    if (const Coordinates c = mesh.coordinates(rank); mesh.line(kind, c).position == 0)
-      visit(mesh.group(kind, rank));
+    if (mesh.leads(kind, rank)) visit(mesh.group(kind, rank));
 }
 
 std::vector<int> refine(const Mesh& mesh, const Surroundings& surroundings) {
@@ -94,15 +94,16 @@ std::vector<int> refine(const Mesh& mesh, const Surroundings& surroundings) {
 Folding fold(const Mesh& mesh, const Parallelism& parallel, const Surroundings& surroundings,
              bool unfold) {
   Folding folding;
-  folding.ranks_per_stage = mesh.world() / parallel.pp;
+  folding.stage_stride = mesh.stage_stride();
+  folding.stages = parallel.pp;
   if (unfold || !surroundings.alike) {
     folding.device_of_rank.resize(static_cast<size_t>(mesh.world()));
     std::iota(folding.device_of_rank.begin(), folding.device_of_rank.end(), 0);
-  } else if (regular(parallel, surroundings.units)) {
+  } else if (surroundings.in_order && regular(parallel, surroundings.units)) {
     folding.regular = true;
     for (int p = 0; p < parallel.pp; ++p) {
-      folding.ranks.push_back(p * folding.ranks_per_stage);
-      folding.represents.push_back(folding.ranks_per_stage);
+      folding.ranks.push_back(p * folding.stage_stride);
+      folding.represents.push_back(mesh.world() / parallel.pp);
     }
     return folding;
   } else {

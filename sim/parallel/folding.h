@@ -19,7 +19,8 @@ struct Surroundings {
   std::vector<int> units{};
   /// What a group's cost depends on: groups of equal keys cost alike.
   std::function<std::vector<double>(std::span<const int> ranks)> key{};
-  bool alike = true;  ///< false: no two ranks are (a free-form graph); each is simulated
+  bool in_order = true;  ///< ranks sit on GPUs in their own order: the units are blocks of ranks
+  bool alike = true;     ///< false: no two ranks are (a free-form graph); each is simulated
 };
 
 /// Representative ranks and what each stands for. Device numbers index `ranks`; they ascend with
@@ -29,10 +30,10 @@ struct Folding {
   std::vector<int64_t> represents;
   std::vector<int> device_of_rank;  ///< empty when `regular`
   bool regular = false;             ///< device = pipeline stage
-  int ranks_per_stage = 1;
+  int stage_stride = 1, stages = 1;
 
   int device(int rank) const {
-    return regular ? rank / ranks_per_stage : device_of_rank[static_cast<size_t>(rank)];
+    return regular ? rank / stage_stride % stages : device_of_rank[static_cast<size_t>(rank)];
   }
 };
 

@@ -1,101 +1,105 @@
 #include "sim/parallel/mesh.h"
 
-#include <algorithm>
-#include <array>
 #include <cassert>
 
 namespace stepsim {
 
-namespace {
-constexpr std::array all_kinds{GroupKind::tp,    GroupKind::cp, GroupKind::dp,
-                               GroupKind::dp_cp, GroupKind::pp, GroupKind::embedding};
+const char* name(GroupKind kind) {
+  constexpr std::array<const char*, group_kind_count> names{"tp",        "cp", "dp",  "dp_cp", "pp",
+                                                            "embedding", "ep", "etp", "edp"};
+  return names[static_cast<size_t>(kind)];
 }
 
-const char* name(GroupKind kind) {
-  constexpr std::array names{"tp", "cp", "dp", "dp_cp", "pp", "embedding"};
-  return names[static_cast<size_t>(kind)];
+int Mesh::stage_stride() const { return p_.pp_before_dp ? p_.tp * p_.cp : p_.tp * p_.cp * p_.dp; }
+
+int Mesh::rank(Coordinates c) const {
+  const int dp_stride = p_.tp * p_.cp * (p_.pp_before_dp ? p_.pp : 1);
+  return c.tp + p_.tp * c.cp + dp_stride * c.dp + stage_stride() * c.pp;
 }
 
 Coordinates Mesh::coordinates(int rank) const {
   assert(rank >= 0 && rank < world());
-  Coordinates c;
-  c.tp = rank % p_.tp;
-  rank /= p_.tp;
-  c.cp = rank % p_.cp;
-  rank /= p_.cp;
-  c.dp = rank % p_.dp;
-  c.pp = rank / p_.dp;
-  return c;
+  const int dp_stride = p_.tp * p_.cp * (p_.pp_before_dp ? p_.pp : 1);
+  return {.tp = rank % p_.tp,
+          .cp = rank / p_.tp % p_.cp,
+          .dp = rank / dp_stride % p_.dp,
+          .pp = rank / stage_stride() % p_.pp};
 }
 
-int Mesh::group_size(GroupKind kind) const {
+std::array<Mesh::Axis, 2> Mesh::axes(GroupKind kind) const {
+  const int after_pp = p_.pp_before_dp ? p_.pp : 1;
+  const Axis cp{p_.cp, p_.tp}, dp{p_.dp, p_.tp * p_.cp * after_pp};
   switch (kind) {
     case GroupKind::tp:
-      return p_.tp;
+      return {{{p_.tp, 1}, {}}};
     case GroupKind::cp:
-      return p_.cp;
+      return {{cp, {}}};
     case GroupKind::dp:
-      return p_.dp;
+      return {{dp, {}}};
     case GroupKind::dp_cp:
-      return p_.dp * p_.cp;
+      return {{cp, dp}};
     case GroupKind::pp:
-      return p_.pp;
+      return {{{p_.pp, stage_stride()}, {}}};
     case GroupKind::embedding:
-      return p_.pp > 1 ? 2 : 1;
-  }
-  return 1;
-}
-
-Mesh::Line Mesh::line(GroupKind kind, Coordinates c) const {
-  const int stage = p_.tp * p_.cp * p_.dp;
-  switch (kind) {
-    case GroupKind::tp:
-      return {.stride = 1, .position = c.tp};
-    case GroupKind::cp:
-      return {.stride = p_.tp, .position = c.cp};
-    case GroupKind::dp:
-      return {.stride = p_.tp * p_.cp, .position = c.dp};
-    case GroupKind::dp_cp:
-      return {.stride = p_.tp, .position = c.cp + p_.cp * c.dp};
-    case GroupKind::pp:
-      return {.stride = stage, .position = c.pp};
-    case GroupKind::embedding:
-      // The two ends; a rank between them names the pair but is not in it.
-      return {.stride = stage * std::max(p_.pp - 1, 1), .position = c.pp == 0 ? 0 : 1};
+      return {};
+    case GroupKind::ep:
+      return {{{p_.ep, p_.etp}, {}}};
+    case GroupKind::etp:
+      return {{{p_.etp, 1}, {}}};
+    case GroupKind::edp:
+      return {{{p_.edp(), p_.etp * p_.ep * after_pp}, {}}};
   }
   return {};
 }
 
+int Mesh::group_size(GroupKind kind) const {
+  if (kind == GroupKind::embedding) return p_.pp > 1 ? 2 : 1;
+  const std::array<Axis, 2> a = axes(kind);
+  return a[0].count * a[1].count;
+}
+
+bool Mesh::leads(GroupKind kind, int rank) const {
+  if (kind == GroupKind::embedding) return coordinates(rank).pp == 0;
+  const std::array<Axis, 2> a = axes(kind);
+  return a[0].digit(rank) == 0 && a[1].digit(rank) == 0;
+}
+
 std::vector<int> Mesh::group(GroupKind kind, int rank) const {
-  Coordinates c = coordinates(rank);
   if (kind == GroupKind::embedding) {
-    c.pp = 0;
-    rank = this->rank(c);
+    const int first = rank - coordinates(rank).pp * stage_stride();
+    if (p_.pp == 1) return {first};
+    return {first, first + (p_.pp - 1) * stage_stride()};
   }
-  const Line l = line(kind, c);
-  std::vector<int> ranks(static_cast<size_t>(group_size(kind)));
-  for (int i = 0; i < group_size(kind); ++i)
-    ranks[static_cast<size_t>(i)] = rank + (i - l.position) * l.stride;
+  const std::array<Axis, 2> a = axes(kind);
+  const int first = rank - a[0].digit(rank) * a[0].stride - a[1].digit(rank) * a[1].stride;
+  std::vector<int> ranks;
+  ranks.reserve(static_cast<size_t>(a[0].count * a[1].count));
+  for (int j = 0; j < a[1].count; ++j)
+    for (int i = 0; i < a[0].count; ++i) ranks.push_back(first + i * a[0].stride + j * a[1].stride);
   return ranks;
 }
 
 std::vector<Straddling> straddling(const Mesh& mesh, int nvlink_domain) {
   std::vector<Straddling> rows;
-  for (GroupKind kind : all_kinds) {
-    const int size = mesh.group_size(kind);
-    if (size < 2) continue;
-    Straddling row{.kind = kind};
+  for (int k = 0; k < group_kind_count; ++k) {
+    const auto kind = static_cast<GroupKind>(k);
+    if (mesh.group_size(kind) < 2) continue;
+    Straddling row{.kind = kind, .groups = 0, .domains = 0, .total = 0, .members = {}};
     for (int rank = 0; rank < mesh.world(); ++rank) {
-      const Coordinates c = mesh.coordinates(rank);
-      const Mesh::Line l = mesh.line(kind, c);
-      if (l.position != 0) continue;  // each group once, from its first member
-      int domains = 0, last = -1;
-      for (int i = 0; i < size; ++i) {
-        const int domain = (rank + i * l.stride) / nvlink_domain;
-        domains += domain != last;
+      if (!mesh.leads(kind, rank)) continue;
+      ++row.total;
+      std::vector<int> members;
+      int last = -1;
+      for (int r : mesh.group(kind, rank)) {  // ascending: a domain's members follow each other
+        const int domain = r / nvlink_domain;
+        if (domain != last) members.push_back(0);
+        ++members.back();
         last = domain;
       }
-      if (domains > 1) ++row.groups, row.domains = std::max(row.domains, domains);
+      const auto domains = static_cast<int>(members.size());
+      if (domains < 2) continue;
+      if (row.groups++ == 0) row.members = members;
+      row.domains = std::max(row.domains, domains);
     }
     if (row.groups > 0) rows.push_back(row);
   }

@@ -1,7 +1,11 @@
-// The dense rank mesh: rank = tp + TP*(cp + CP*(dp + DP*pp)) (Megatron-Core parallel_state, order
-// tp-cp-ep-dp-pp).
+// The two rank meshes over the same ranks (Megatron-Core parallel_state, order tp-cp-ep-dp-pp):
+//   dense:  rank = tp + TP*(cp + CP*(dp + DP*pp))      DP  = world / (TP*CP*PP)
+//   expert: rank = etp + ETP*(ep + EP*(edp + EDP*pp))  EDP = world / (ETP*EP*PP)
+// With dist.use_tp_pp_dp_mapping pp comes before dp.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -9,44 +13,54 @@
 
 namespace stepsim {
 
-/// Coordinates of a rank.
+/// Dense coordinates of a rank.
 struct Coordinates {
   int tp = 0, cp = 0, dp = 0, pp = 0;
   auto operator<=>(const Coordinates&) const = default;
 };
 
-enum class GroupKind { tp, cp, dp, dp_cp, pp, embedding };
+enum class GroupKind { tp, cp, dp, dp_cp, pp, embedding, ep, etp, edp };
+inline constexpr int group_kind_count = 9;
+const char* name(GroupKind kind);
 
-/// Sizes and groups; ranks are GPU numbers in launcher order.
+/// Sizes and groups; ranks are numbered in launcher order.
 class Mesh {
  public:
   explicit Mesh(const Parallelism& p) : p_(p) {}
   int world() const { return p_.world(); }
-  int rank(Coordinates c) const { return c.tp + p_.tp * (c.cp + p_.cp * (c.dp + p_.dp * c.pp)); }
+  int rank(Coordinates c) const;
   Coordinates coordinates(int rank) const;
-  /// Ranks of `rank`'s group of that kind, ascending.
+  /// Ranks of `rank`'s group of that kind, ascending. Between the two ends of the pipeline a rank
+  /// names an embedding group without being in it.
   std::vector<int> group(GroupKind kind, int rank) const;
   int group_size(GroupKind kind) const;
-  /// A group is `group_size` ranks at a stride; `position` is where a rank with these coordinates
-  /// stands in its own.
-  struct Line {
-    int stride = 1, position = 0;
-  };
-  Line line(GroupKind kind, Coordinates c) const;
-  /// PP * max(TP*CP, EP*ETP) with EP = ETP = 1 (dense).
-  int min_gpus() const { return p_.pp * p_.tp * p_.cp; }
+  /// `rank` is the first of its group: visiting the leaders visits every group once.
+  bool leads(GroupKind kind, int rank) const;
+  /// Distance in ranks between the members of one pipeline group.
+  int stage_stride() const;
+  /// PP * max(TP*CP, EP*ETP): the two meshes share the ranks of a stage.
+  int min_gpus() const { return p_.pp * std::max(p_.tp * p_.cp, p_.ep * p_.etp); }
 
  private:
+  /// `count` ranks at a stride; a group varies one or two axes, the first fastest.
+  struct Axis {
+    int count = 1, stride = 1;
+    int digit(int rank) const { return rank / stride % count; }
+  };
+  std::array<Axis, 2> axes(GroupKind kind) const;
+
   Parallelism p_;
 };
 
-/// Groups of one kind whose members do not share an NVLink domain.
+/// Groups of one kind over the NVLink domains.
 struct Straddling {
   GroupKind kind;
-  int groups = 0;   ///< how many straddle
-  int domains = 0;  ///< domains spanned by the widest
+  int groups = 0;            ///< how many straddle
+  int domains = 0;           ///< domains spanned by the widest
+  int total = 0;             ///< groups of that kind
+  std::vector<int> members;  ///< members per domain of the first that straddles
 };
+/// Kinds of which some group straddles; `nvlink_domain`: consecutive ranks that share NVLink.
 std::vector<Straddling> straddling(const Mesh& mesh, int nvlink_domain);
-const char* name(GroupKind kind);
 
 }  // namespace stepsim

@@ -4,7 +4,21 @@
 
 namespace stepsim {
 
+namespace {
+std::vector<StageChunk> laid_out(const std::vector<LayoutStage>& layout) {
+  std::vector<StageChunk> split;
+  int next = 0;
+  for (const LayoutStage& s : layout) {
+    split.push_back(
+        {.first_layer = next, .layer_count = s.layers, .embedding = s.embedding, .head = s.loss});
+    next += s.layers;
+  }
+  return split;
+}
+}  // namespace
+
 std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers) {
+  if (!parallel.layout.empty()) return laid_out(parallel.layout);
   const int ranks = parallel.pp, chunks = parallel.chunks(), stages = ranks * chunks;
   const bool uneven = parallel.first_stage_layers || parallel.last_stage_layers;
   std::vector<int> per_rank(static_cast<size_t>(ranks));

@@ -1,0 +1,173 @@
+// The expert mesh, its dispatcher and the overlap of its all-to-all
+// (megatron/core/parallel_state.py, transformer_config.py, transformer/moe/moe_layer.py;
+// Megatron-Bridge models/transformer_config.py, training/comm_overlap.py,
+// training/flex_dispatcher_backend.py).
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "sim/config/resolve.h"
+
+namespace stepsim {
+namespace {
+
+using Kind = Finding::Kind;
+std::string text(int64_t value) { return std::to_string(value); }
+
+void resolve_sizes_of_experts(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& model = sections.model;
+  Parallelism& p = scenario.parallel;
+  const bool experts = scenario.model.moe.present();
+  constexpr Range size_range{1, 1 << 20};
+  p.ep = model.integer("expert_model_parallel_size", 1, size_range);
+  const auto etp = model.optional_int("expert_tensor_parallel_size", size_range);
+  if (p.ep > 1 && !experts) {
+    refuse(sections, scenario, model, "expert_model_parallel_size", "ep-needs-experts",
+           "needs num_moe_experts: this model is dense; got " + text(p.ep));
+    p.ep = 1;
+  }
+  // Bridge: 1 as soon as EP > 1, else Megatron-Core's default, TP.
+  const bool one = sections.dialect == Dialect::bridge && p.ep > 1;
+  p.etp = etp ? static_cast<int>(*etp) : !experts || one ? 1 : p.tp;
+  if (!experts) p.etp = 1;
+  if (experts && !etp && one && p.tp > 1)
+    add_finding(scenario, model, "expert_tensor_parallel_size", "etp-default-is-one", Kind::silent,
+                "null", "1",
+                "Bridge sets ETP to 1 when EP > 1 and nothing is given; Megatron-Core's default is "
+                "TP = " +
+                    text(p.tp));
+  if (!experts) return;
+  scenario.effective["model.expert_model_parallel_size"] = json_text(int64_t{p.ep});
+  scenario.effective["model.expert_tensor_parallel_size"] = json_text(int64_t{p.etp});
+}
+
+void check_expert_mesh(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& model = sections.model;
+  const Parallelism& p = scenario.parallel;
+  const Moe& moe = scenario.model.moe;
+  if (moe.experts % p.ep != 0)
+    refuse(sections, scenario, model, "expert_model_parallel_size", "ep-does-not-divide-experts",
+           "must divide " + text(moe.experts) + " experts; got " + text(p.ep));
+  const int64_t world = scenario.cluster.gpus, product = int64_t{p.pp} * p.ep * p.etp;
+  const int64_t dense = int64_t{p.tp} * p.cp, expert = int64_t{p.ep} * p.etp;
+  const int64_t smallest = p.pp * std::lcm(dense, expert);
+  if (world % product != 0)
+    refuse(sections, scenario, sections.cluster, sections.cluster.has("gpus") ? "gpus" : "nodes",
+           "expert-world-not-divisible",
+           "gives " + text(world) + " GPUs, which is not a multiple of PP x EP x ETP = " +
+               text(p.pp) + " x " + text(p.ep) + " x " + text(p.etp) + " = " + text(product) +
+               "; the smallest world that fits both meshes is PP x lcm(TP x CP, EP x ETP) = " +
+               text(smallest));
+  if (dense % expert != 0 && expert % dense != 0)
+    add_finding(scenario, model, "expert_model_parallel_size", "meshes-do-not-nest", Kind::advice,
+                text(p.ep), text(p.ep),
+                "neither TP x CP = " + text(dense) + " nor EP x ETP = " + text(expert) +
+                    " divides the other: the smallest world is PP x lcm = " + text(smallest) +
+                    ", not PP x max = " + text(p.pp * std::max(dense, expert)));
+  // The sizes are factors of one world twice, never of one product.
+  const int64_t all = product * p.tp * p.cp;
+  if (p.ep > 1 && dense > 1 && world == all && world > smallest)
+    add_finding(scenario, sections.cluster, sections.cluster.has("gpus") ? "gpus" : "nodes",
+                "five-fold-product", Kind::advice, text(world), text(smallest),
+                "the world is the product TP x CP x PP x EP x ETP = " + text(all) +
+                    ", which no rule asks for: the dense and the expert mesh share the same ranks, "
+                    "so PP x max(TP x CP, EP x ETP) = " +
+                    text(p.pp * std::max(dense, expert)) + " GPUs are enough");
+  if (p.pp_before_dp && p.edp() != p.dp)
+    refuse(sections, scenario, sections.dist, "use_tp_pp_dp_mapping", "rank-order-unsupported",
+           "needs equal data parallelism for dense and expert layers; got DP " + text(p.dp) +
+               ", expert DP " + text(p.edp()));
+  if (p.tp > 1 && !p.sequence_parallel)
+    refuse(
+        sections, scenario, model, "sequence_parallel", "moe-needs-sequence-parallel",
+        "must be true: experts with tensor_model_parallel_size > 1 need it (Megatron-Core raises "
+        "in the first forward)");
+  if (scenario.model.linear_bias && p.etp > 1)
+    refuse(sections, scenario, model, "expert_tensor_parallel_size", "etp-with-bias",
+           "must be 1 when linear layers have biases; got " + text(p.etp));
+}
+
+void resolve_dispatcher(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& model = sections.model;
+  static const std::vector<std::string> dispatchers{"allgather", "alltoall", "flex"},
+      backends{"deepep", "hybridep"};
+  std::string dispatcher = model.choice("moe_token_dispatcher_type", "allgather", dispatchers);
+  const std::string backend = model.choice("moe_flex_dispatcher_backend", "deepep", backends);
+  bool shared_overlap = model.boolean("moe_shared_expert_overlap", false);
+  if (model.boolean("moe_enable_deepep", false) && dispatcher != "flex")
+    refuse(sections, scenario, model, "moe_enable_deepep", "deepep-needs-flex",
+           "needs moe_token_dispatcher_type flex; got " + dispatcher);
+  // DeepEP runs on compute capability 8 and 9 and on B200 and B300, not on Grace systems.
+  const std::string& gpu = scenario.cluster.device.name;
+  if (dispatcher == "flex" && backend == "deepep" && gpu.starts_with("gb")) {
+    dispatcher = "alltoall";
+    add_finding(scenario, model, "moe_token_dispatcher_type", "flex-falls-back", Kind::silent,
+                "\"flex\"", "\"alltoall\"",
+                "DeepEP does not support " + gpu +
+                    ": Bridge falls back to alltoall and turns shared-expert overlap off");
+    shared_overlap = false;
+  }
+  if (dispatcher == "allgather" && model.boolean("variable_seq_lengths", false))
+    refuse(sections, scenario, model, "moe_token_dispatcher_type", "allgather-needs-fixed-lengths",
+           "'allgather' cannot be combined with variable_seq_lengths");
+  const bool pre_softmax = model.boolean("moe_router_pre_softmax", false);
+  if (scenario.model.moe.top_k == 1 && !pre_softmax &&
+      model.string("moe_router_score_function", "softmax") == "softmax")
+    refuse(sections, scenario, model, "moe_router_pre_softmax", "top1-needs-pre-softmax",
+           "must be true with moe_router_topk 1: a softmax over one expert is always 1");
+  scenario.effective["model.moe_token_dispatcher_type"] = json_text(dispatcher);
+  scenario.effective["model.moe_shared_expert_overlap"] = json_text(shared_overlap);
+}
+
+/// comm_overlap.py, _get_model_comm_overlap_cfgs and its assertions, re-checked by Megatron-Core.
+void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& model = sections.model;
+  const std::string key = "overlap_moe_expert_parallel_comm";
+  const Reader& asked = sections.comm_overlap.present() ? sections.comm_overlap : model;
+  const bool overlap = written_switch(scenario, sections, model, key, false, false);
+  const bool delay = written_switch(scenario, sections, model, "delay_wgrad_compute", false, false);
+  scenario.effective["model." + key] = json_text(overlap);
+  scenario.effective["model.delay_wgrad_compute"] = json_text(delay);
+  const auto no = [&](const std::string& id, const std::string& reason) {
+    refuse(sections, scenario, asked, key, id, reason);
+  };
+  if (delay && !overlap)
+    refuse(sections, scenario, asked, "delay_wgrad_compute", "delayed-wgrad-needs-ep-overlap",
+           "needs overlap_moe_expert_parallel_comm");
+  if (!overlap) return;
+  const Parallelism& p = scenario.parallel;
+  if (!scenario.model.moe.present()) return no("ep-overlap-needs-experts", "needs experts");
+  if (p.ep < 2) no("ep-overlap-needs-ep", "needs expert_model_parallel_size > 1; got 1");
+  const std::string dispatcher = scenario.effective["model.moe_token_dispatcher_type"];
+  if (dispatcher == "\"allgather\"")
+    no("ep-overlap-needs-all-to-all",
+       "needs moe_token_dispatcher_type alltoall or flex; got allgather");
+  if (p.pp > 1 && !p.vp)
+    no("ep-overlap-needs-vp", "needs virtual_pipeline_model_parallel_size when PP > 1");
+  if (model.string("recompute_granularity", "") == "full" || model.has("recompute_method") ||
+      model.has("recompute_num_layers"))
+    no("ep-overlap-excludes-full-recompute",
+       "cannot be combined with full recompute (recompute_granularity full, recompute_method, "
+       "recompute_num_layers)");
+  const std::vector<std::string> modules = model.strings("recompute_modules");
+  if (std::find(modules.begin(), modules.end(), "moe") != modules.end())
+    no("ep-overlap-excludes-moe-recompute", "cannot be combined with recompute_modules moe");
+  if (scenario.effective["model.moe_shared_expert_overlap"] == "true")
+    no("ep-overlap-excludes-shared-overlap", "cannot be combined with moe_shared_expert_overlap");
+  if (scenario.model.mtp_layers > 1)
+    no("ep-overlap-one-mtp",
+       "allows at most one prediction module; got " + text(scenario.model.mtp_layers));
+}
+
+}  // namespace
+
+void resolve_experts(const ScenarioSections& sections, Scenario& scenario) {
+  resolve_sizes_of_experts(sections, scenario);
+  if (scenario.model.moe.present()) {
+    check_expert_mesh(sections, scenario);
+    resolve_dispatcher(sections, scenario);
+  }
+  resolve_all_to_all_overlap(sections, scenario);
+}
+
+}  // namespace stepsim
