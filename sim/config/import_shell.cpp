@@ -144,8 +144,15 @@ class CommandReader {
     script_.commands.push_back(std::move(command));
     for (const std::string& text : nested) {
       words_.charge(cursor, text.size());
+      const size_t before = script_.commands.size();
       Cursor inner{text, 0, cursor.place(cursor.at), true};
-      read(inner, depth + 1);
+      try {
+        read(inner, depth + 1);
+      } catch (const Error&) {  // a sentence about the script, no command line
+        script_.commands.resize(before);
+        command_ = {};
+        declares_ = exports_ = false;
+      }
     }
   }
 

@@ -57,6 +57,21 @@ TEST_CASE("a command line inside a quoted word is read") {
             ["train"]["micro_batch_size"] == 3);
 }
 
+TEST_CASE("lines that only talk about the training script do not train") {
+  const json root = script(
+      "[ -f pretrain_gpt.py ] || { echo \"pretrain_gpt.py isn't there\"; exit 1; }\n"
+      "python pretrain_gpt.py --bf16 --micro-batch-size 3\necho pretrain_gpt.py done\n");
+  CHECK(root["train"]["micro_batch_size"] == 3);
+}
+
+TEST_CASE("elements of an array split where the shell splits them") {
+  const json root = script(
+      "A=( # may hold (brackets) and it's fine\n  \"--micro-batch-size 2\" --bf16 \\\n"
+      "    # --fp16 \\\n  --swiglu)\npython pretrain_gpt.py ${A[@]}\n");
+  CHECK(root["train"]["micro_batch_size"] == 2);
+  CHECK(root["model"]["gated_linear_unit"] == true);
+}
+
 TEST_CASE("shell syntax errors name line and column") {
   CHECK(holds(refusal("A=1\nrun 'abc\n"), "x.sh:2:5: unterminated quote '"));
   CHECK(holds(refusal("run \"abc\n"), "x.sh:1:5: unterminated quote \""));

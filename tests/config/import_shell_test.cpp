@@ -43,6 +43,7 @@ TEST_CASE("words: quotes, continuation, comments, operators") {
   CHECK(words("run \"a\\\"b\" 'c\\d' \"e\\f\"") == "run|a\"b|c\\d|e\\f");
   CHECK(words("if [ -z $X ]; then run a; fi; run b") == "run|b");
   CHECK(words("run \"\" a") == "run||a");
+  CHECK(words("run a\necho \"can't find pretrain_gpt.py\"") == "echo|can't find pretrain_gpt.py");
 }
 
 TEST_CASE("words: variables as the last assignment leaves them") {

@@ -149,7 +149,7 @@ Complaints include_complaints(const std::string& path, std::string_view text) {
       }
       continue;
     }
-    const bool heavy = starts("boost/") || starts("Eigen/") ||
+    const bool heavy = starts("boost/") || starts("Eigen/") || starts("yaml-cpp/") ||
                        (starts("nlohmann/") && target != "nlohmann/json_fwd.hpp");
     if (header && heavy) out.push_back(path + ": <" + std::string(target) + "> in a header");
     if (starts("CLI/") && layer->name != "app") out.push_back(path + ": command line outside app");
