@@ -50,6 +50,16 @@ std::optional<int64_t> keys_before(const Reader& section) {
   return value->at(0).get<int64_t>();
 }
 
+/// Llama 4: a query sees its own chunk, at most `attention_chunk_size` keys and half of that on
+/// average; layers without a rotary embedding see everything.
+void read_chunks(Model& model, const Reader& config) {
+  const auto tokens = config.optional_int("attention_chunk_size", window_range);
+  if (!tokens) return;
+  model.window.tokens = *tokens;
+  const int every = config.integer("no_rope_layer_interval", 4, layers_range);
+  for (int i = 0; i < model.layers; ++i) model.window.layers.push_back((i + 1) % every != 0);
+}
+
 }  // namespace
 
 bool read_latent_attention(Model& model, const Reader& config, const FamilyRow& family) {
@@ -96,6 +106,7 @@ void override_latent_attention(Model& model, const Reader& section) {
 
 void read_window(Model& model, const Reader& config, const FamilyRow& family) {
   if (family.window == WindowRule::none) return;
+  if (family.window == WindowRule::chunked) return read_chunks(model, config);
   const bool used =
       family.window != WindowRule::upper || config.boolean("use_sliding_window", false);
   const auto tokens = config.optional_int("sliding_window", window_range);

@@ -12,8 +12,14 @@ constexpr auto gelu = Activation::gelu;
 constexpr auto layer_norm = Normalization::layer_norm;
 constexpr auto learned = PositionEmbedding::learned, alibi = PositionEmbedding::alibi;
 
-constexpr std::array<FamilyRow, 23> family_rows{{
+constexpr std::array<FamilyRow, 25> family_rows{{
     {.model_type = "llama", .architecture = "LlamaForCausalLM"},
+    {.model_type = "llama4_text",
+     .architecture = "Llama4ForCausalLM",
+     .window = WindowRule::chunked,
+     .experts = true,
+     .ffn_is_expert = true,
+     .shared_experts = 1},
     {.model_type = "mistral", .architecture = "MistralForCausalLM", .window = WindowRule::all},
     {.model_type = "mixtral",
      .architecture = "MixtralForCausalLM",
@@ -63,6 +69,12 @@ constexpr std::array<FamilyRow, 23> family_rows{{
      .experts = true,
      .ffn_is_expert = true,
      .qk_norm_whole = true},
+    {.model_type = "grok-1",
+     .architecture = "Grok1ModelForCausalLM",
+     .activation = gelu,
+     .experts = true,
+     .ffn_is_expert = true,
+     .post_norms = true},
     {.model_type = "glm", .architecture = "GlmForCausalLM", .qkv_bias = true},
     {.model_type = "glm4", .architecture = "Glm4ForCausalLM", .qkv_bias = true, .post_norms = true},
     {.model_type = "glm4_moe",

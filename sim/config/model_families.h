@@ -16,6 +16,7 @@ enum class WindowRule {
   all,          ///< every layer
   upper,        ///< layers from max_window_layers on, when use_sliding_window is true
   alternating,  ///< layers 0, 2, 4, ...
+  chunked,      ///< attention_chunk_size, all but every no_rope_layer_interval-th (Llama 4)
 };
 
 /// One family, by `model_type` or by the class in `architectures`.
@@ -32,6 +33,7 @@ struct FamilyRow {
   WindowRule window = WindowRule::none;
   bool experts = false;        ///< has MoE layers
   bool ffn_is_expert = false;  ///< intermediate_size is the width of one expert
+  int shared_experts = 0;      ///< n_shared_experts when the file does not say
   bool expert_bias = false;    ///< unless topk_method says otherwise
   int first_dense = 0;         ///< first_k_dense_replace when the file does not say
   bool latent = false;         ///< multi-latent attention

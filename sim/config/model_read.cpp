@@ -130,8 +130,8 @@ Model read_architecture(const Reader& config, const std::string& name) {
       required_size(config, {"hidden_size", "n_embd", "n_embed", "d_model"}, hidden_range);
   model.heads = static_cast<int>(required_size(config, heads_spellings, heads_range));
   if (!read_latent_attention(model, config, family)) read_heads(model, config);
-  const std::optional<int64_t> ffn =
-      optional_size(config, {"intermediate_size", "n_inner", "ffn_dim"}, ffn_range);
+  const std::optional<int64_t> ffn = optional_size(
+      config, {"intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim"}, ffn_range);
   if (!ffn && !family.ffn_is_four_hidden)
     config.fail("intermediate_size", "is missing; expected an integer");
   model.ffn_hidden = ffn.value_or(4 * model.hidden);

@@ -71,11 +71,13 @@ void read_frequency(Model& model, const Reader& section, const std::string& key)
 }
 
 /// HF: dense ahead of `first_k_dense_replace`, then every `moe_layer_freq`-th (DeepSeek); or every
-/// `decoder_sparse_step`-th but not `mlp_only_layers` (Qwen).
+/// `decoder_sparse_step`-th but not `mlp_only_layers` (Qwen; Llama 4 with a name of its own).
 void read_layers(Model& model, const Reader& config, const FamilyRow& family) {
   const Range depth{0, model.layers};
   const int first = config.integer("first_k_dense_replace", family.first_dense, depth);
-  const int step = config.integer("decoder_sparse_step", 1, layers_range);
+  const int step = static_cast<int>(
+      optional_size(config, {"decoder_sparse_step", "interleave_moe_layer_step"}, layers_range)
+          .value_or(1));
   const json* frequency = config.find("moe_layer_freq");
   std::vector<bool>& layers = model.moe.layers;
   if (frequency != nullptr && frequency->is_array()) {
@@ -110,7 +112,8 @@ void read_experts(Model& model, const Reader& config, const FamilyRow& family) {
   set_top_k(model, config, spelling(config, routed), required_size(config, routed, experts_range));
   moe.ffn_hidden =
       family.ffn_is_expert
-          ? optional_size(config, {"moe_intermediate_size"}, ffn_range).value_or(model.ffn_hidden)
+          ? optional_size(config, {"moe_intermediate_size", "intermediate_size"}, ffn_range)
+                .value_or(model.ffn_hidden)
           : required_size(config, {"moe_intermediate_size"}, ffn_range);
   check_total(model, config, key);
   const auto shared = config.optional_int("n_shared_experts", no_or_experts_range);
@@ -118,7 +121,7 @@ void read_experts(Model& model, const Reader& config, const FamilyRow& family) {
       optional_size(config,
                     {"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"},
                     {0, ffn_range.high})
-          .value_or(shared.value_or(0) * moe.ffn_hidden);
+          .value_or(shared.value_or(family.shared_experts) * moe.ffn_hidden);
   moe.expert_bias = family.expert_bias;
   if (config.has("topk_method")) moe.expert_bias = config.string("topk_method", "") == "noaux_tc";
   moe.groups = config.integer("n_group", 0, no_or_experts_range);

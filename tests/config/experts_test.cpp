@@ -191,6 +191,27 @@ TEST_CASE("which layers have experts") {
   CHECK(count(architecture(without).moe.layers) == 3);  // DeepSeek-V3's default is 3
 }
 
+TEST_CASE("Llama 4 and Grok-1") {
+  const json sizes = {{"model_type", "llama4_text"}, {"num_hidden_layers", 8},
+                      {"hidden_size", 64},           {"intermediate_size", 32},
+                      {"intermediate_size_mlp", 96}, {"num_attention_heads", 4},
+                      {"num_key_value_heads", 2},    {"head_dim", 16},
+                      {"vocab_size", 1000},          {"num_local_experts", 4},
+                      {"num_experts_per_tok", 1},    {"interleave_moe_layer_step", 2},
+                      {"attention_chunk_size", 512}};
+  const Model llama = architecture(sizes);
+  const int64_t attention = 64 * (64 + 2 * 32) + 64 * 64;
+  CHECK(llama.moe.layers == std::vector<bool>{0, 1, 0, 1, 0, 1, 0, 1});
+  CHECK(layer_parameter_count(llama, 0) == attention + 2 * 64 + 3 * 64 * 96);
+  CHECK(layer_parameter_count(llama, 1) == attention + 2 * 64 + 4 * 64 + (4 + 1) * 3 * 64 * 32);
+  CHECK(llama.window.tokens == 512);
+  CHECK(llama.window.layers == std::vector<bool>{1, 1, 1, 0, 1, 1, 1, 0});
+  const Model grok = architecture(with(sizes, {{"model_type", "grok-1"},
+                                               {"intermediate_size_mlp", nullptr},
+                                               {"interleave_moe_layer_step", nullptr}}));
+  CHECK(layer_parameter_count(grok, 0) == attention + 4 * 64 + 4 * 64 + 4 * 3 * 64 * 32);
+}
+
 TEST_CASE("which layers have a window") {
   const json sliding = {{"sliding_window", 100}, {"use_sliding_window", true}};
   CHECK(architecture(with(qwen, {{"sliding_window", 100}})).window.tokens == 0);
