@@ -111,48 +111,53 @@ TEST_CASE("every shipped file obeys the schema that it names") {
 }
 
 TEST_CASE("wrong files are refused by the schema too") {
-  const auto edited = [](json value, const char* pointer, const char* text) {
-    value[json::json_pointer(pointer)] = json::parse(text);
-    return value;
+  struct Wrong {
+    SchemaFile file;
+    const char *pointer, *text;  ///< what is set in the good file
   };
-  const Checker scenario(SchemaFile::scenario), system(SchemaFile::system), gpu(SchemaFile::gpu),
-      model(SchemaFile::model);
-  CHECK(scenario.complaint(bad::good_scenario) == "");
-  CHECK(system.complaint(bad::good_system) == "");
-  CHECK(gpu.complaint(bad::good_gpu) == "");
-  CHECK(model.complaint(bad::good_model) == "");
-  CHECK(scenario.complaint(edited(bad::good_scenario, "/model/some_new_key", "1")) == "");
-  for (const auto& [pointer, text] :
-       {std::pair{"/cluster/node", "4"}, std::pair{"/clusters", "{}"},
-        std::pair{"/cluster/nodes", "\"4\""}, std::pair{"/cluster/nodes", "0"},
-        std::pair{"/model/tensor_model_parallel_size", "2.5"},
-        std::pair{"/model/sequence_parallel", "1"}, std::pair{"/pipeline/schedule", "\"1F1B\""},
-        std::pair{"/pipeline", R"({"schedule": "f1b"})"}, std::pair{"/costs", R"({"forward": 1})"},
-        std::pair{"/comm_overlap/tp_comm_overlap_cfg", R"({"qkv": {}})"},
-        std::pair{"/comm_overlap/tp_comm_overlap_cfg", R"({"qkv_fprop": {"method": "ring"}})"},
-        std::pair{"/env_vars", R"({"CUDA_DEVICE_MAX_CONNECTIONS": 64})"},
-        std::pair{"/train/global_batch_size", "true"}}) {
-    CAPTURE(std::string(pointer));
-    CAPTURE(std::string(text));
-    CHECK(scenario.complaint(edited(bad::good_scenario, pointer, text)) != "");
+  using enum SchemaFile;
+  const std::array<json, 4> good{bad::good_scenario, bad::good_system, bad::good_gpu,
+                                 bad::good_model};
+  const std::array<Checker, 4> checkers{Checker(scenario), Checker(SchemaFile::system),
+                                        Checker(gpu), Checker(model)};
+  const auto complaint = [&](const Wrong& wrong) {
+    json value = good[static_cast<size_t>(wrong.file)];
+    value[json::json_pointer(wrong.pointer)] = json::parse(wrong.text);
+    return checkers[static_cast<size_t>(wrong.file)].complaint(value);
+  };
+  for (size_t i = 0; i < good.size(); ++i) CHECK(checkers[i].complaint(good[i]) == "");
+  CHECK(complaint({scenario, "/model/some_new_key", "1"}) == "");
+  for (const Wrong& wrong :
+       {Wrong{scenario, "/cluster/node", "4"},
+        Wrong{scenario, "/clusters", "{}"},
+        Wrong{scenario, "/cluster/nodes", "\"4\""},
+        Wrong{scenario, "/cluster/nodes", "0"},
+        Wrong{scenario, "/model/tensor_model_parallel_size", "2.5"},
+        Wrong{scenario, "/model/sequence_parallel", "1"},
+        Wrong{scenario, "/pipeline", R"({"schedule": "f1b"})"},
+        Wrong{scenario, "/costs", R"({"forward": 1})"},
+        Wrong{scenario, "/comm_overlap/tp_comm_overlap_cfg", R"({"qkv": {}})"},
+        Wrong{scenario, "/comm_overlap/tp_comm_overlap_cfg", R"({"qkv_fprop": {"method": "no"}})"},
+        Wrong{scenario, "/env_vars", R"({"CUDA_DEVICE_MAX_CONNECTIONS": 64})"},
+        Wrong{scenario, "/train/global_batch_size", "true"},
+        Wrong{SchemaFile::system, "/nic_rate", "400"},
+        Wrong{SchemaFile::system, "/nic_rate", "\"400\""},
+        Wrong{SchemaFile::system, "/nic_rate", "\"400 GHz\""},
+        Wrong{SchemaFile::system, "/fabric", "\"myrinet\""},
+        Wrong{SchemaFile::system, "/tiers/0/ports", "2"},
+        Wrong{SchemaFile::system, "/stacks/0/launch", "7"},
+        Wrong{gpu, "/gemm/bf16/ceiling", "1.2"},
+        Wrong{gpu, "/gemm", "{}"},
+        Wrong{gpu, "/memory/capacity", "\"80 Gi\""},
+        Wrong{gpu, "/sm", "132"},
+        Wrong{gpu, "/tile", "[128]"},
+        Wrong{model, "/num_hidden_layers", "\"32\""},
+        Wrong{model, "/model_type", "\"lama\""}}) {
+    CAPTURE(std::string(wrong.pointer));
+    CAPTURE(std::string(wrong.text));
+    CHECK(complaint(wrong) != "");
   }
-  for (const auto& [pointer, text] :
-       {std::pair{"/nic_rate", "400"}, std::pair{"/nic_rate", "\"400\""},
-        std::pair{"/nic_rate", "\"400 GHz\""}, std::pair{"/fabric", "\"myrinet\""},
-        std::pair{"/tiers/0/ports", "2"}, std::pair{"/stacks/0/launch", "7"}}) {
-    CAPTURE(std::string(pointer));
-    CAPTURE(std::string(text));
-    CHECK(system.complaint(edited(bad::good_system, pointer, text)) != "");
-  }
-  for (const auto& [pointer, text] :
-       {std::pair{"/gemm/bf16/ceiling", "1.2"}, std::pair{"/gemm", "{}"},
-        std::pair{"/memory/capacity", "\"80 Gi\""}, std::pair{"/sm", "132"},
-        std::pair{"/tile", "[128]"}}) {
-    CAPTURE(std::string(pointer));
-    CHECK(gpu.complaint(edited(bad::good_gpu, pointer, text)) != "");
-  }
-  CHECK(model.complaint(edited(bad::good_model, "/num_hidden_layers", "\"32\"")) != "");
-  CHECK(model.complaint(json::parse(R"({"model_type": "llama", "vocab_size": 1})")) != "");
+  CHECK(checkers[3].complaint(json::parse(R"({"model_type": "llama", "vocab_size": 1})")) != "");
 }
 
 TEST_CASE("every unit that the reader knows is in the schema's pattern, and no other") {
