@@ -283,7 +283,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   resolve_overlap(sections, scenario);
   if (!scenario.costs) {
     validate(sections, scenario);
-    advise(sections, scenario);
+    if (sections.collect) advise(sections, scenario);
   }
   if (!sections.collect) check_task_count(sections, scenario);
   write_sizes(scenario);
