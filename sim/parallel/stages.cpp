@@ -9,8 +9,11 @@ std::vector<StageChunk> laid_out(const std::vector<LayoutStage>& layout) {
   std::vector<StageChunk> split;
   int next = 0;
   for (const LayoutStage& s : layout) {
-    split.push_back(
-        {.first_layer = next, .layer_count = s.layers, .embedding = s.embedding, .head = s.loss});
+    split.push_back({.first_layer = next,
+                     .layer_count = s.layers,
+                     .embedding = s.embedding,
+                     .head = s.loss,
+                     .mtp = s.mtp});
     next += s.layers;
   }
   return split;

@@ -14,6 +14,7 @@ namespace stepsim {
 struct StageChunk {
   int first_layer = 0, layer_count = 0;
   bool embedding = false, head = false;
+  int mtp = 0;  ///< prediction modules
 };
 
 /// Indexed by virtual stage chunk * pp + rank. The split must be valid (checked when the scenario
