@@ -62,7 +62,8 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding,
                   const Fabric& fabric) {
   if (s.costs) return lower_given(s, mesh, folding, fabric);
   std::vector<SimulatedDevice> devices = simulated_devices(mesh, folding);
-  const std::vector<StageChunk> split = split_layers(s.parallel, s.model.layers);
+  const std::vector<StageChunk> split =
+      split_layers(s.parallel, s.model.layers, s.model.mtp_layers);
   StepWriter writer(s, mesh, folding, fabric);
   DataParallelWriter data_parallel(s, split, writer, devices);
   PipelineWriter pipeline(s, mesh, folding, split, writer, &data_parallel);

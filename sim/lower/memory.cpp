@@ -67,6 +67,12 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
   return kept;
 }
 
+bool head_deferred(const Scenario& s, int microbatch) {
+  // A limit of 0 defers every microbatch (Megatron-Core tensor_parallel/layers.py).
+  const int limit = s.overlap.wgrad_deferral_limit;
+  return s.overlap.defer_embedding_wgrad && (limit == 0 || microbatch < limit);
+}
+
 double deferred_head_bytes(const Scenario& s) {
   const LayerSizes z = layer_sizes(s);
   return 2 * (z.local_tokens * z.hidden + z.tokens * z.vocab);

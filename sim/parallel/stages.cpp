@@ -20,7 +20,7 @@ std::vector<StageChunk> laid_out(const std::vector<LayoutStage>& layout) {
 }
 }  // namespace
 
-std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers) {
+std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers, int mtp) {
   if (!parallel.layout.empty()) return laid_out(parallel.layout);
   const int ranks = parallel.pp, chunks = parallel.chunks(), stages = ranks * chunks;
   const bool uneven = parallel.first_stage_layers || parallel.last_stage_layers;
@@ -53,6 +53,7 @@ std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers) {
     next += chunk.layer_count;
   }
   assert(next == layers);
+  split.back().mtp = mtp;
   return split;
 }
 

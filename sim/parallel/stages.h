@@ -19,6 +19,7 @@ struct StageChunk {
 
 /// Indexed by virtual stage chunk * pp + rank. The split must be valid (checked when the scenario
 /// was read).
-std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers);
+/// Without a layout the `mtp` prediction modules are on the last stage.
+std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers, int mtp = 0);
 
 }  // namespace stepsim
