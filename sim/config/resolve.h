@@ -44,6 +44,8 @@ void advise(const ScenarioSections& sections, Scenario& scenario);
 void resolve_recompute(const ScenarioSections& sections, Scenario& scenario);
 /// Bridge's CommOverlapConfig gates (sim/config/overlap.cpp).
 void resolve_overlap(const ScenarioSections& sections, Scenario& scenario);
+/// Bytes of optimizer state. Needs the precision and whether the optimizer is sharded.
+void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario);
 void resolve_costs(const ScenarioSections& sections, Scenario& scenario);
 /// Refuses, with the count and the limit, what no machine should be asked to hold.
 void check_task_count(const ScenarioSections& sections, const Scenario& scenario);

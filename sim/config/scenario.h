@@ -20,7 +20,7 @@ struct Finding {
   std::string id;
   Kind kind = Kind::advice;
   std::string key, pointer, requested, effective, reason;
-  std::string file;  ///< that `pointer` is in
+  std::string file{};  ///< that `pointer` is in
 };
 
 enum class Fp8Recipe { none, delayed, current, blockwise, mxfp8, nvfp4 };

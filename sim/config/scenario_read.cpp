@@ -281,6 +281,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
     resolve_experts(sections, scenario);
   }
   resolve_overlap(sections, scenario);
+  resolve_optimizer(sections, scenario);
   if (!scenario.costs) {
     validate(sections, scenario);
     if (sections.collect) advise(sections, scenario);

@@ -27,7 +27,7 @@ namespace {
 
 /// Attention of one layer: latents, q, k, v, output and log-sum-exp.
 double attention_activation_bytes(const Scenario& s, const LayerSizes& z, double gemm_input) {
-  double bytes = z.tokens * z.heads * 4;  // log-sum-exp
+  double bytes = s.cluster.stack.fused_attention ? z.tokens * z.heads * 4 : 0;  // log-sum-exp
   if (!s.model.mla.present()) {
     bytes += z.tokens * (z.head_features + 2 * z.kv_features) * 2;
     bytes += z.tokens * z.head_features * gemm_input;

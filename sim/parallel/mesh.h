@@ -58,7 +58,7 @@ struct Straddling {
   int groups = 0;            ///< how many straddle
   int domains = 0;           ///< domains spanned by the widest
   int total = 0;             ///< groups of that kind
-  std::vector<int> members;  ///< members per domain of the first that straddles
+  std::vector<int> members{};  ///< members per domain of the first that straddles
 };
 /// Kinds of which some group straddles; `nvlink_domain`: consecutive ranks that share NVLink.
 std::vector<Straddling> straddling(const Mesh& mesh, int nvlink_domain);
