@@ -91,6 +91,7 @@ struct Software {
 struct Scenario {
   std::string file, name, description, source;
   std::optional<double> measured_step_seconds;  ///< published time, when the file states one
+  bool overridden = false;  ///< words of the command line changed what the file says
   Model model;
   Cluster cluster;
   Parallelism parallel;
