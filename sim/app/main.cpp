@@ -38,10 +38,19 @@ int report_error(const stepsim::Error& error, bool as_json) {
     const nlohmann::ordered_json body{
         {"error",
          {{"file", error.file()}, {"pointer", error.pointer()}, {"message", error.message()}}}};
-    fmt::print("{}\n", body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    std::puts(body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }
-  fmt::print(stderr, "{}\n", error.what());
+  std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
   return bad_input;
+}
+
+/// `--json -` or `--json=-` among words that could not all be read.
+bool asks_json(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] == "--json=-" || (words[i] == "-" && i > 0 && words[i - 1] == "--json"))
+      return true;
+  return false;
 }
 
 /// What CLI11 could not read, as one of our errors: which word, and the nearest that is known.
@@ -127,7 +136,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    return report_error(word_error(app, e, argc, argv), false);
+    return report_error(word_error(app, e, argc, argv), asks_json(argc, argv));
   }
   for (const std::string& flag : explain->remaining()) keys.push_back(flag);
   try {

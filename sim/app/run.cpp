@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iostream>
 #include <optional>
+#include <utility>
 
 #include "sim/app/options.h"
+#include "sim/app/output.h"
 #include "sim/base/error.h"
 #include "sim/config/read.h"
 #include "sim/report/json.h"
@@ -18,29 +16,6 @@
 namespace stepsim::app {
 
 namespace {
-
-/// A file that the user named, or standard output for "-". Opened before anything is written
-/// anywhere.
-class Output {
- public:
-  explicit Output(const std::string& path) : path_(path) {
-    if (path.empty() || standard()) return;
-    file_.open(path, std::ios::binary);
-    if (!file_) throw Error(path, "", fmt::format("cannot be written: {}", std::strerror(errno)));
-  }
-  bool asked() const { return !path_.empty(); }
-  bool standard() const { return path_ == "-"; }
-  std::ostream& stream() { return standard() ? std::cout : file_; }
-  void close() {
-    stream().flush();
-    if (!stream())
-      throw Error(standard() ? "<standard output>" : path_, "", "could not be written completely");
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
 
 /// Unfolding multiplies the graph by the ranks of a stage: refused, with the count, before anything
 /// is allocated. Free-form graphs are always unfolded.
@@ -56,15 +31,23 @@ void check_unfolded_size(const Scenario& s, bool asked) {
 }
 
 void check_outputs(const RunOptions& options) {
-  if (options.json_file.empty() || options.json_file != options.trace_file) return;
+  for (const auto& [flag, file] :
+       {std::pair("--json", options.json_file), std::pair("--trace", options.trace_file)})
+    if (!file.empty() && same_file(file, options.scenario))
+      throw Error("<command line>", fmt::format("/{}", flag),
+                  fmt::format("would overwrite the scenario '{}'", options.scenario));
+  if (options.json_file.empty() || options.trace_file.empty() ||
+      !same_file(options.json_file, options.trace_file))
+    return;
   throw Error("<command line>", "/--trace",
               fmt::format("would overwrite the report: --json and --trace both name '{}'",
                           options.trace_file));
 }
 
 int report_stall(const Stall& stall) {
-  fmt::print(stderr, "the step cannot finish: these tasks wait for each other\n");
-  for (const std::string& wait : stall.waits) fmt::print(stderr, "  {}\n", wait);
+  std::string text = "the step cannot finish: these tasks wait for each other\n";
+  for (const std::string& wait : stall.waits) text += fmt::format("  {}\n", wait);
+  std::fputs(text.c_str(), stderr);
   return 1;
 }
 
@@ -72,8 +55,10 @@ int report_stall(const Stall& stall) {
 
 int run(const RunOptions& options) {
   check_outputs(options);
-  const Scenario scenario =
+  Scenario scenario =
       read_scenario(options.scenario, options.overrides, options.cluster, find_data());
+  // Nobody measured a network without contention.
+  scenario.overridden |= options.no_contention;
   check_unfolded_size(scenario, options.unfold);
   const auto outcome =
       simulate(scenario, {.unfold = options.unfold, .sharing = !options.no_contention});
