@@ -42,7 +42,10 @@ bool same_file(const std::string& a, const std::string& b) {
   if (fs::equivalent(a, b, code)) return true;
   // What is not there yet has a name only.
   const auto place = [&](const std::string& path) {
-    const fs::path whole = fs::absolute(path, code);
+    fs::path whole = fs::absolute(path, code);
+    // A link may lead to where nothing is yet.
+    for (int links = 0; links < 40 && fs::is_symlink(fs::symlink_status(whole, code)); ++links)
+      whole = whole.parent_path() / fs::read_symlink(whole, code);
     const fs::path real = fs::weakly_canonical(whole, code);
     return code ? whole.lexically_normal() : real;
   };

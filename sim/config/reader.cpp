@@ -171,7 +171,7 @@ double Reader::quantity(const std::string& key, Dimension dimension, double fall
     fail(key, "must be a string such as \"2 us\" or \"450 GB/s\"; got " + shown(*value));
   const QuantityText parsed = parse_quantity(value->get<std::string>(), dimension);
   if (!parsed.problem.empty()) fail(key, parsed.problem);
-  if (parsed.value < 0 || (parsed.value == 0 && !zero_allowed) || !std::isfinite(parsed.value))
+  if (parsed.value < 0 || (parsed.value == 0 && !zero_allowed))
     fail(key, std::string("must be ") + (zero_allowed ? "zero or more" : "greater than zero") +
                   "; got " + shown(*value));
   const Sane range = sane_range(dimension);

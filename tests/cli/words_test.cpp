@@ -97,6 +97,11 @@ TEST_CASE("no output overwrites the scenario") {
       CHECK(outcome.err.find("would overwrite the scenario") != std::string::npos);
       CHECK(read_text(folder / "s.json") == before);
     }
+  // Two names of a file that is not there yet.
+  fs::create_symlink("new.json", folder / "link.json");
+  const Outcome outcome =
+      run("run " + at + "/s.json --json " + at + "/new.json --trace " + at + "/d/../link.json");
+  CHECK(outcome.err.find("would overwrite the report") != std::string::npos);
   fs::remove_all(folder);
 }
 
@@ -106,7 +111,7 @@ TEST_CASE("a measured time is compared only with its own settings") {
     return output(file + words).find(part) != std::string::npos;
   };
   CHECK(shows("", ", error "));
-  CHECK(shows(" train.micro_batch_size=1 --json /dev/null", ", error "));  // as in the file
+  CHECK(shows(" train.micro_batch_size=4 --json /dev/null", ", error "));  // as in the file
   for (const char* words :
        {" train.global_batch_size=32", " --no-contention", " --cluster dgx-h100:4"}) {
     CAPTURE(std::string(words));

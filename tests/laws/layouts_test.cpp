@@ -329,7 +329,7 @@ TEST_CASE("law: the estimate of tasks bounds what lowering makes, folded and unf
 TEST_CASE("too many ranks that lie differently are refused before anything is built") {
   Scenario s =
       read(scenario_json("pythia-160m", "dgx-h100", {.tp = 3, .dp = 16, .sequence = 4608}));
-  s.batch.microbatches = 100'000;
+  s.batch.microbatches = 400'000;
   CHECK(estimated_tasks(s, s.parallel.pp) < static_cast<double>(most_tasks));
   CHECK_THROWS_AS(simulate(s), Error);
 }
