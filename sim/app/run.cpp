@@ -7,6 +7,7 @@
 #include "sim/app/options.h"
 #include "sim/app/output.h"
 #include "sim/base/error.h"
+#include "sim/config/files.h"
 #include "sim/config/read.h"
 #include "sim/report/json.h"
 #include "sim/report/text.h"
@@ -33,7 +34,7 @@ void check_unfolded_size(const Scenario& s, bool asked) {
 void check_outputs(const RunOptions& options) {
   for (const auto& [flag, file] :
        {std::pair("--json", options.json_file), std::pair("--trace", options.trace_file)})
-    if (!file.empty() && same_file(file, options.scenario))
+    if (!file.empty() && options.recipe.empty() && same_file(file, options.scenario))
       throw Error("<command line>", fmt::format("/{}", flag),
                   fmt::format("would overwrite the scenario '{}'", options.scenario));
   if (options.json_file.empty() || options.trace_file.empty() ||
@@ -53,10 +54,22 @@ int report_stall(const Stall& stall) {
 
 }  // namespace
 
-int run(const RunOptions& options) {
+Scenario read_input(const RunOptions& options, Strictness strictness) {
   check_outputs(options);
-  Scenario scenario =
-      read_scenario(options.scenario, options.overrides, options.cluster, find_data());
+  const DataPaths data = find_data();
+  if (options.recipe.empty() && options.scenario.empty())
+    throw Error("<command line>", "/scenario", "scenario is required: a file, or --recipe NAME");
+  if (options.recipe.empty())
+    return read_scenario(options.scenario, options.overrides, options.cluster, data, strictness);
+  std::vector<std::string> words = options.overrides;
+  // With --recipe every word is an override, the first included.
+  if (!options.scenario.empty()) words.insert(words.begin(), options.scenario);
+  return read_scenario(find_recipe(options.recipe, data).string(), words, options.cluster, data,
+                       strictness);
+}
+
+int run(const RunOptions& options) {
+  Scenario scenario = read_input(options, Strictness::first_error);
   // Nobody measured a network without contention.
   scenario.overridden |= options.no_contention;
   check_unfolded_size(scenario, options.unfold);
