@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "sim/base/error.h"
+#include "sim/config/read.h"
 #include "sim/engine/engine.h"
 #include "sim/lower/lower.h"
 #include "sim/network/collective.h"
@@ -44,7 +46,20 @@ Surroundings surroundings(const Scenario& scenario, const Fabric& fabric) {
     return {.units = {}, .key = {}, .in_order = true, .alike = false};
   return {.units = sharing_units(scenario.cluster),
           .key = [&](std::span<const int> ranks) { return placement_key(place(ranks, fabric)); },
-          .in_order = scenario.cluster.hosts.empty()};
+          .same_pair = [&](int a, int b) { return fabric.route_class(a, b); },
+          .in_order = scenario.cluster.hosts.empty() && nics_divide_nodes(scenario.cluster)};
+}
+
+/// Ranks that lie differently are simulated one by one: how many there are is known only now.
+void check_size(const Scenario& s, const Folding& folding) {
+  const auto devices = static_cast<int64_t>(folding.ranks.size());
+  if (devices <= s.parallel.pp) return;  // checked when the scenario was read
+  const double tasks = estimated_tasks(s, devices);
+  if (tasks > static_cast<double>(most_tasks))
+    throw Error(s.file, "/cluster",
+                fmt::format("{} of {} ranks lie differently and are simulated one by one: about "
+                            "{:.2g} tasks; the limit is {:.2g}",
+                            devices, s.parallel.world(), tasks, static_cast<double>(most_tasks)));
 }
 
 }  // namespace
@@ -55,6 +70,7 @@ std::variant<Simulation, Stall> simulate(const Scenario& scenario, const Simulat
   const Fabric fabric(scenario.cluster);
   const Folding folding =
       fold(mesh, scenario.parallel, surroundings(scenario, fabric), options.unfold);
+  check_size(scenario, folding);
   LoweredStep step = lower(scenario, mesh, folding, fabric);
   const double lower_seconds = since(start);
 

@@ -30,6 +30,8 @@ struct Stall {
   std::vector<std::string> waits;
 };
 
+/// Throws Error where the network does not connect the ranks, and where too many of them lie
+/// differently to be simulated.
 std::variant<Simulation, Stall> simulate(const Scenario& scenario,
                                          const SimulateOptions& options = {});
 

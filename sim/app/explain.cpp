@@ -6,14 +6,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "sim/app/columns.h"
 #include "sim/app/options.h"
-#include "sim/base/error.h"
+#include "sim/app/output.h"
 
 namespace stepsim::app {
 namespace {
@@ -118,16 +115,7 @@ void write_json(const std::string& path, const std::vector<KeyDescription>& keys
   nlohmann::ordered_json body{{"schema", "stepsim.explain/1"}, {"version", STEPSIM_VERSION}};
   body["keys"] = nlohmann::ordered_json::array();
   for (const KeyDescription& d : keys) body["keys"].push_back(as_json(d));
-  const std::string text = body.dump(2) + "\n";
-  if (path == "-") {
-    fmt::print("{}", text);
-    return;
-  }
-  std::ofstream file(path, std::ios::binary);
-  if (!file) throw Error(path, "", fmt::format("cannot be written: {}", std::strerror(errno)));
-  file << text;
-  file.flush();
-  if (!file) throw Error(path, "", "could not be written completely");
+  write_all(path, body.dump(2) + "\n");
 }
 
 }  // namespace
@@ -167,7 +155,7 @@ int explain(const std::vector<std::string>& names, const std::string& json_file)
       keys.insert(keys.end(), section.keys.begin(), section.keys.end());
   }
   if (!json_file.empty()) write_json(json_file, keys);
-  if (json_file != "-") fmt::print("{}", text);
+  if (json_file != "-") write_all("-", text);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "sim/app/columns.h"
 #include "sim/app/options.h"
+#include "sim/app/output.h"
 #include "sim/base/error.h"
 #include "sim/base/table.h"
 #include "sim/config/explain.h"
@@ -34,8 +35,9 @@ int list(const std::string& what) {
     for (const std::string& preset : preset_names())
       rows.push_back({preset, preset_purpose(preset)});
   } else if (what == "keys") {
-    for (const KeySection& section : key_sections()) fmt::print("{}\n", key_lines(section));
-    fmt::print("- before a key: known and accepted, not simulated\n");
+    std::string text;
+    for (const KeySection& section : key_sections()) text += key_lines(section) + "\n";
+    write_all("-", text + "- before a key: known and accepted, not simulated\n");
     return 0;
   } else {
     throw Error("<command line>", "/list",
@@ -43,9 +45,11 @@ int list(const std::string& what) {
   }
   size_t width = 0;
   for (const CatalogueRow& row : rows) width = std::max(width, row.name.size());
+  std::string text;
   for (const CatalogueRow& row : rows)
-    fmt::print("{:<{}}  {}\n", row.name, width,
-               clipped(row.description, page_width - std::min(width + 2, page_width)));
+    text += fmt::format("{:<{}}  {}\n", row.name, width,
+                        clipped(row.description, page_width - std::min(width + 2, page_width)));
+  write_all("-", text);
   return 0;
 }
 

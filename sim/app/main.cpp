@@ -39,10 +39,18 @@ int report_error(const stepsim::Error& error, bool as_json) {
     const nlohmann::ordered_json body{
         {"error",
          {{"file", error.file()}, {"pointer", error.pointer()}, {"message", error.message()}}}};
-    fmt::print("{}\n", body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    std::puts(body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }
-  fmt::print(stderr, "{}\n", error.what());
+  std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
   return bad_input;
+}
+
+/// `--json -` or `--json=-` among words that could not all be read.
+bool asks_json(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] == "--json=-" || (words[i] == "-" && i > 0 && words[i - 1] == "--json"))
+      return true;
+  return false;
 }
 
 /// What every command that takes a scenario has in common.
@@ -111,7 +119,7 @@ int main(int argc, char** argv) {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    return report_error(stepsim::app::word_error(app, e, words), false);
+    return report_error(stepsim::app::word_error(app, e, words), asks_json(words));
   }
   for (const std::string& flag : explain->remaining()) keys.push_back(flag);
   try {

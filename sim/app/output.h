@@ -1,39 +1,32 @@
-// Where results go: a file or standard output, and never half of one in silence.
+// Where the program writes: a file that the user named, or standard output.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <cerrno>
-#include <cstring>
 #include <fstream>
-#include <iostream>
+#include <ostream>
 #include <string>
-
-#include "sim/base/error.h"
+#include <string_view>
 
 namespace stepsim::app {
 
-/// A file that the user named, or standard output for "-". Opened before anything is written
-/// anywhere.
+/// A file, or standard output for "-"; "": none was asked for. Opened before anything is written
+/// anywhere; throws Error when it cannot be opened or was not written completely.
 class Output {
  public:
-  explicit Output(const std::string& path) : path_(path) {
-    if (path.empty() || standard()) return;
-    file_.open(path, std::ios::binary);
-    if (!file_) throw Error(path, "", fmt::format("cannot be written: {}", std::strerror(errno)));
-  }
+  explicit Output(const std::string& path);
   bool asked() const { return !path_.empty(); }
   bool standard() const { return path_ == "-"; }
-  std::ostream& stream() { return standard() ? std::cout : file_; }
-  void close() {
-    stream().flush();
-    if (!stream())
-      throw Error(standard() ? "<standard output>" : path_, "", "could not be written completely");
-  }
+  std::ostream& stream();
+  void close();
 
  private:
   std::string path_;
   std::ofstream file_;
 };
+
+/// All of `text` to `path`.
+void write_all(const std::string& path, std::string_view text);
+
+/// Both paths lead to one file, whether or not it is there yet.
+bool same_file(const std::string& a, const std::string& b);
 
 }  // namespace stepsim::app

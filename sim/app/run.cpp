@@ -1,11 +1,8 @@
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iostream>
 #include <optional>
+#include <utility>
 
 #include "sim/app/options.h"
 #include "sim/app/output.h"
@@ -35,21 +32,30 @@ void check_unfolded_size(const Scenario& s, bool asked) {
 }
 
 void check_outputs(const RunOptions& options) {
-  if (options.json_file.empty() || options.json_file != options.trace_file) return;
+  for (const auto& [flag, file] :
+       {std::pair("--json", options.json_file), std::pair("--trace", options.trace_file)})
+    if (!file.empty() && options.recipe.empty() && same_file(file, options.scenario))
+      throw Error("<command line>", fmt::format("/{}", flag),
+                  fmt::format("would overwrite the scenario '{}'", options.scenario));
+  if (options.json_file.empty() || options.trace_file.empty() ||
+      !same_file(options.json_file, options.trace_file))
+    return;
   throw Error("<command line>", "/--trace",
               fmt::format("would overwrite the report: --json and --trace both name '{}'",
                           options.trace_file));
 }
 
 int report_stall(const Stall& stall) {
-  fmt::print(stderr, "the step cannot finish: these tasks wait for each other\n");
-  for (const std::string& wait : stall.waits) fmt::print(stderr, "  {}\n", wait);
+  std::string text = "the step cannot finish: these tasks wait for each other\n";
+  for (const std::string& wait : stall.waits) text += fmt::format("  {}\n", wait);
+  std::fputs(text.c_str(), stderr);
   return 1;
 }
 
 }  // namespace
 
 Scenario read_input(const RunOptions& options, Strictness strictness) {
+  check_outputs(options);
   const DataPaths data = find_data();
   if (options.recipe.empty() && options.scenario.empty())
     throw Error("<command line>", "/scenario", "scenario is required: a file, or --recipe NAME");
@@ -63,8 +69,9 @@ Scenario read_input(const RunOptions& options, Strictness strictness) {
 }
 
 int run(const RunOptions& options) {
-  check_outputs(options);
-  const Scenario scenario = read_input(options, Strictness::first_error);
+  Scenario scenario = read_input(options, Strictness::first_error);
+  // Nobody measured a network without contention.
+  scenario.overridden |= options.no_contention;
   check_unfolded_size(scenario, options.unfold);
   const auto outcome =
       simulate(scenario, {.unfold = options.unfold, .sharing = !options.no_contention});

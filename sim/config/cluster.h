@@ -86,6 +86,7 @@ struct TopologyLink {
 /// A system scaled to a number of nodes.
 struct Cluster {
   std::string system, description;
+  std::string file, pointer;  ///< where the system is described, for messages
   Device device;
   StackProfile stack;
   int gpus_per_node = 8;

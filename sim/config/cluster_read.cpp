@@ -162,6 +162,8 @@ Cluster read_system(const Reader& config, const std::string& name, const std::st
                     const DataPaths& data, const std::filesystem::path& folder, bool& stack_found) {
   Cluster cluster;
   cluster.system = name;
+  cluster.file = config.file("gpu");
+  cluster.pointer = config.pointer();
   cluster.description = config.string("description", "");
   const json* gpu = config.find("gpu");
   if (gpu == nullptr)
@@ -203,6 +205,9 @@ Cluster read_system(const Reader& config, const std::string& name, const std::st
                              {tier.quantity("latency", Dimension::time, 0)}});
     annotations(tier);
   }
+  constexpr size_t most_tiers = 8;
+  if (cluster.tiers.size() > most_tiers)
+    config.fail("tiers", "must be at most 8 tiers; got " + std::to_string(cluster.tiers.size()));
   read_topology(config, cluster);
   cluster.stack = default_stack();
   const std::vector<Reader> stacks = config.children("stacks");

@@ -17,6 +17,27 @@ std::string shown(const json& value) {
   return printable(value.dump(-1, ' ', true, json::error_handler_t::replace), 60);
 }
 
+/// Beyond these a figure is a slip of the pen, and sums of them leave what arithmetic can hold.
+struct Sane {
+  double low, high;
+  const char* words;
+};
+constexpr Sane sane_range(Dimension dimension) {
+  switch (dimension) {
+    case Dimension::time:
+      return {0, 100, "0 to 100 s"};
+    case Dimension::bytes:
+      return {1, 1e18, "1 B to 1e6 TB"};
+    case Dimension::bytes_per_second:
+      return {1e3, 1e18, "0.001 MB/s to 1e6 TB/s"};
+    case Dimension::flops_per_second:
+      return {1e6, 1e24, "0.001 GFLOP/s to 1e9 PFLOP/s"};
+    case Dimension::frequency:
+      return {1, 1e15, "1 Hz to 1000 THz"};
+  }
+  return {};
+}
+
 const json* at_pointer(const Document& document, const std::string& pointer) {
   const json* at = document.root.get();
   for (size_t start = 1; start <= pointer.size();) {
@@ -150,9 +171,12 @@ double Reader::quantity(const std::string& key, Dimension dimension, double fall
     fail(key, "must be a string such as \"2 us\" or \"450 GB/s\"; got " + shown(*value));
   const QuantityText parsed = parse_quantity(value->get<std::string>(), dimension);
   if (!parsed.problem.empty()) fail(key, parsed.problem);
-  if (parsed.value < 0 || (parsed.value == 0 && !zero_allowed) || !std::isfinite(parsed.value))
+  if (parsed.value < 0 || (parsed.value == 0 && !zero_allowed))
     fail(key, std::string("must be ") + (zero_allowed ? "zero or more" : "greater than zero") +
                   "; got " + shown(*value));
+  const Sane range = sane_range(dimension);
+  if (parsed.value > range.high || (parsed.value > 0 && parsed.value < range.low))
+    fail(key, "must be from " + std::string(range.words) + "; got " + shown(*value));
   return parsed.value;
 }
 

@@ -42,6 +42,8 @@ void resolve_experts(const ScenarioSections& sections, Scenario& scenario);
 void validate(const ScenarioSections& sections, Scenario& scenario);
 void advise(const ScenarioSections& sections, Scenario& scenario);
 void resolve_recompute(const ScenarioSections& sections, Scenario& scenario);
+/// CUDA graphs: which launches collapse.
+void resolve_graphs(const ScenarioSections& sections, Scenario& scenario);
 /// Bridge's CommOverlapConfig gates (sim/config/overlap.cpp).
 void resolve_overlap(const ScenarioSections& sections, Scenario& scenario);
 /// Bytes of optimizer state. Needs the precision and whether the optimizer is sharded.

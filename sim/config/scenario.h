@@ -60,9 +60,8 @@ struct Overlap {
   bool tp_comm_overlap = false;
   std::array<TpOverlap, tp_gemm_count> tp{};  ///< all `none` when tp_comm_overlap is off
   bool overlap_p2p = false, batch_p2p = true, p2p_warmup_flush = false;
-  bool deallocate_pipeline_outputs = true;
   bool overlap_grad_reduce = false, overlap_param_gather = false, align_param_gather = false;
-  bool align_grad_reduce = true;
+  bool align_grad_reduce = true, deallocate_pipeline_outputs = true;
   bool param_gather_with_optimizer_step = false;
   bool defer_embedding_wgrad = false;
   int wgrad_deferral_limit = -1;
@@ -91,6 +90,7 @@ struct Software {
 struct Scenario {
   std::string file, name, description, source;
   std::optional<double> measured_step_seconds;  ///< published time, when the file states one
+  bool overridden = false;  ///< words of the command line changed what the file says
   Model model;
   Cluster cluster;
   Parallelism parallel;
@@ -108,8 +108,7 @@ struct Scenario {
   bool full_iteration_graph = false;                ///< cuda_graph_impl local, scope full_iteration
   bool graph_attention = false, graph_mlp = false;  ///< CUDA graphs around these parts of a layer
   CrossEntropy cross_entropy = CrossEntropy::native;
-  bool fused_rope = true;
-  bool gradient_accumulation_fusion = true;
+  bool fused_rope = true, gradient_accumulation_fusion = true;
 
   std::vector<Finding> findings;
   std::map<std::string, std::string>

@@ -93,6 +93,14 @@ json value_of(const std::string& text) {
   }
 }
 
+/// Versions are text: 2.20 is not 2.2.
+json version_of(const std::string& text, const std::string& pointer) {
+  if (text == "None" || text == "null") return nullptr;
+  if (text.starts_with('[') || text.starts_with('{'))
+    refuse(pointer, "must be text; got " + printable(text));
+  return text.starts_with('"') ? value_of(text) : json(text);
+}
+
 }  // namespace
 
 Document with_bases(Document document) { return with_bases(std::move(document), {}); }
@@ -123,12 +131,12 @@ void apply_overrides(Document& document, std::span<const std::string> overrides)
     if (pointer == "/base") refuse(pointer, "a base can only be named in a file");
     if (sign != '~' && equals + 1 == text.size())
       refuse(pointer, "expected a value behind '='; null leaves the key to its default");
-    // Versions are text: 2.20 is not 2.2.
-    const bool version = pointer.starts_with("/software/");
-    set_value(document, pointer,
-              sign == '~' ? json(nullptr)
-              : version   ? json(text.substr(equals + 1))
-                          : value_of(text.substr(equals + 1)));
+    json value;
+    if (sign != '~') {
+      const std::string written = text.substr(equals + 1);
+      value = pointer.starts_with("/software/") ? version_of(written, pointer) : value_of(written);
+    }
+    set_value(document, pointer, value);
   }
   // A number of GPUs written for another number of nodes no longer holds.
   if (nodes && !gpus && (*document.root)["cluster"].is_object())

@@ -173,27 +173,10 @@ void read_switches(const ScenarioSections& sections, Scenario& scenario) {
   // Bridge's GPT provider fuses the loss unless told otherwise.
   const bool fused_loss = model.boolean("cross_entropy_loss_fusion", true);
   static const std::vector<std::string> losses{"te", "native"};
-  static const std::vector<std::string> graphs{"none", "local", "transformer_engine",
-                                               "full_iteration"};
   const std::string loss = model.choice("cross_entropy_fusion_impl", "native", losses);
   scenario.cross_entropy = !fused_loss    ? CrossEntropy::unfused
                            : loss == "te" ? CrossEntropy::te
                                           : CrossEntropy::native;
-  const std::string graph = model.choice("cuda_graph_impl", "none", graphs);
-  const std::vector<std::string> scope = model.strings("cuda_graph_scope");
-  scenario.full_iteration_graph =
-      graph == "full_iteration" ||
-      (graph == "local" && std::find(scope.begin(), scope.end(), "full_iteration") != scope.end());
-  if (graph != "none" && !scenario.full_iteration_graph) {
-    // No scope, or the older "full": whole layers.
-    const auto in_scope = [&](std::string_view part) {
-      return scope.empty() || std::find(scope.begin(), scope.end(), "full") != scope.end() ||
-             std::find(scope.begin(), scope.end(), part) != scope.end();
-    };
-    scenario.graph_attention = in_scope("attn");
-    scenario.graph_mlp = in_scope("mlp");
-  }
-  scenario.effective["model.cuda_graph_impl"] = json_text(graph);
   scenario.effective["model.gradient_accumulation_fusion"] =
       json_text(scenario.gradient_accumulation_fusion);
 
@@ -253,8 +236,10 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   Scenario scenario;
   scenario.file = document.file;
   document = with_bases(std::move(document));
+  const json written = *document.root;
   apply_cluster(document, cluster);
   apply_overrides(document, overrides);
+  scenario.overridden = *document.root != written;
   apply_launch(document);
   const bool recipe_is_text = open_recipe(document);
   ScenarioSections sections(document);
@@ -275,6 +260,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   resolve_costs(sections, scenario);
   resolve_recompute(sections, scenario);
   read_switches(sections, scenario);
+  resolve_graphs(sections, scenario);
   if (!scenario.costs) {
     check_device(sections, scenario);
     check_model_fits_mesh(sections, scenario);

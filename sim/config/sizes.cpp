@@ -146,29 +146,83 @@ void resolve_schedule(const ScenarioSections& sections, Scenario& scenario) {
                ") must hold 0 or at least PP " + text(p.pp) + "; it holds " + text(m % n));
 }
 
-double estimated_tasks(const Scenario& scenario, int64_t devices) {
-  // Per microbatch and layer, forward and backward; per microbatch and chunk, its messages and the
-  // ends of the model. Upper bounds (checked against what lowering makes, tests/laws).
-  const Parallelism& p = scenario.parallel;
-  double layer = 30, chunk = 6;
-  const bool meets = devices > p.pp;  // members of one group are simulated apart: each arrives
-  if (scenario.costs) {
-    layer = 0;
-  } else {
-    if (p.tp > 1) layer += meets ? 48 : 16;
-    if (scenario.overlap.tp_comm_overlap) layer += (meets ? 30 : 12) * p.tp;
-    if (p.cp > 1) layer += (meets ? 8 : 4) * p.cp;
-    if (scenario.precision.fp8 != Fp8Recipe::none) layer += 12;
-    if (scenario.recompute == Recompute::full_uniform ||
-        scenario.recompute == Recompute::full_block)
-      layer *= 1.6;
-    chunk += 24 + (meets ? 24 : 8);
+namespace {
+
+/// Layers of the fullest stage (sim/parallel/stages.h splits them).
+int most_layers(const Parallelism& p, int layers) {
+  if (!p.layout.empty()) {
+    std::vector<int> by_rank(static_cast<size_t>(p.pp));
+    for (size_t v = 0; v < p.layout.size(); ++v) by_rank[v % by_rank.size()] += p.layout[v].layers;
+    return *std::max_element(by_rank.begin(), by_rank.end());
   }
-  const double chunks = static_cast<double>(p.pp) * p.chunks();
-  const double layers = scenario.costs ? 0 : scenario.model.layers;
-  return static_cast<double>(scenario.batch.microbatches) * (layers * layer + chunks * chunk) *
-             (static_cast<double>(devices) / p.pp) +
-         100.0 * static_cast<double>(devices) * p.chunks();
+  const int first = p.first_stage_layers.value_or(0), last = p.last_stage_layers.value_or(0);
+  const int given = int{p.first_stage_layers.has_value()} + int{p.last_stage_layers.has_value()};
+  const int others = p.pp - given;
+  const int middle = others > 0 ? (layers + 2 - first - last) / others + 1 : 0;
+  return std::min(layers, std::max({first, last, middle}));
+}
+
+/// Tasks of one layer's forward and backward. A collective is one task, or three where members of
+/// its group are simulated apart: each arrives, and all meet.
+double layer_tasks(const Scenario& s, double collective) {
+  const Parallelism& p = s.parallel;
+  const bool fp8 = s.precision.fp8 != Fp8Recipe::none;
+  const int qk = s.model.qk_norm ? 2 : 0, dropout = s.model.hidden_dropout ? 2 : 0;
+  // Kernels and one launch for all of them; four linears, QKV, attention ring.
+  double forward = 12 + qk + (fp8 ? 5 : 0), backward = 16 + qk + dropout + (fp8 ? 4 : 0);
+  if (p.tp > 1) forward += 5 * collective, backward += 7 * collective;
+  if (s.overlap.tp_comm_overlap) {
+    int pieces = p.tp;
+    for (const TpOverlap& gemm : s.overlap.tp) pieces = std::max(pieces, gemm.num_splits);
+    forward += 4 * pieces * (1 + collective), backward += 2 * pieces * (1 + collective);
+  }
+  const double ring = p.cp > 1 ? p.cp * (1 + collective) : 0;
+  forward += ring, backward += ring;
+  switch (s.recompute) {
+    case Recompute::none:
+      return forward + backward;
+    case Recompute::core_attention:
+      return forward + backward + std::max(1.0, ring);
+    case Recompute::full_uniform:
+    case Recompute::full_block:
+      break;
+  }
+  return 2 * forward + backward;
+}
+
+/// Tasks of the buckets that a bucket size cuts the first chunk into: no more than it has tensors.
+double bucket_tasks(const Scenario& s, double devices) {
+  const Parallelism& p = s.parallel;
+  if (!s.overlap.overlap_grad_reduce || !s.data_parallel.bucket_size) return 0;
+  constexpr double tensors_per_layer = 16, tensors_of_ends = 6, tasks_per_bucket = 10;
+  const double tensors = most_layers(p, s.model.layers) * tensors_per_layer + tensors_of_ends;
+  const double filled = static_cast<double>(parameter_count(s.model, p.tp)) /
+                        static_cast<double>(*s.data_parallel.bucket_size);
+  return devices * tasks_per_bucket * std::min(tensors, filled + 4);
+}
+
+}  // namespace
+
+double estimated_tasks(const Scenario& scenario, int64_t device_count) {
+  // Upper bounds (checked against what lowering makes, tests/laws).
+  const Parallelism& p = scenario.parallel;
+  const auto devices = static_cast<double>(device_count);
+  const bool apart = device_count > p.pp;  // then any stage may have most of the devices
+  const double collective = p.tp * p.cp * p.dp > 1 && apart ? 3 : 1;
+  const double chunks = devices * p.chunks(), step = 100 * chunks;
+  const auto microbatches = static_cast<double>(scenario.batch.microbatches);
+  // Two passes and two transfers, which are asynchronous.
+  if (scenario.costs) return microbatches * chunks * 4 + step;
+  // Two transfers, an arrival and its launch at both ends of each, and waits of the host.
+  const double messages = p.pp > 1 ? 14 : 0;
+  const double embedding = 6 + 2 * collective, head = 15 + 7 * collective;
+  const double ends = !apart      ? embedding + head
+                      : p.pp == 1 ? devices * (embedding + head)
+                                  : devices * head;
+  const double layers = apart ? devices * most_layers(p, scenario.model.layers)
+                              : static_cast<double>(scenario.model.layers);
+  return microbatches * (layers * layer_tasks(scenario, collective) + chunks * messages + ends) +
+         step + bucket_tasks(scenario, apart && p.pp > 1 ? devices : devices / p.pp);
 }
 
 void check_task_count(const ScenarioSections& sections, const Scenario& scenario) {

@@ -37,9 +37,12 @@ GroupPlacement place(std::span<const int> gpus, const Fabric& fabric);
 
 /// Whom `gpu` sends to in the next domain of its group's ring; -1: nobody.
 int next_over_network(std::span<const int> gpus, int gpu, const Fabric& fabric);
-/// Sizes of the blocks of consecutive GPUs that share an NVLink domain, a node or a switch:
+/// Sizes of the blocks of consecutive GPUs that share a NIC, an NVLink domain, a node or a switch:
 /// groups that lie alike in all of them cost alike. A free-form graph has none.
 std::vector<int> sharing_units(const Cluster& cluster);
+/// Each NIC serves equally many GPUs. Otherwise GPUs that share one are no blocks of one size, and
+/// nothing smaller than a node lies alike.
+bool nics_divide_nodes(const Cluster& cluster);
 /// Everything that the cost of a group depends on: groups of equal keys cost alike.
 std::vector<double> placement_key(const GroupPlacement& group);
 

@@ -46,6 +46,13 @@ BytesPerSecond nic_share(const Cluster& cluster) {
          (static_cast<double>(cluster.nics_per_node) / cluster.gpus_per_node);
 }
 
+/// Rails that no spine joins and NVLink domains smaller than a node: a node's rails meet only in
+/// its host.
+bool rails_meet_in_host(const Cluster& cluster) {
+  return cluster.rail_optimised && cluster.tiers.size() == 1 &&
+         cluster.nvlink_domain < cluster.gpus_per_node;
+}
+
 /// Hosts of a regular system with the switches above them, added as they are asked for.
 class RegularSystem {
  public:
@@ -64,6 +71,13 @@ class RegularSystem {
         add_nvlink(topology_, cluster_, vertex(nvlink_level, "nvswitch" + std::to_string(domain)),
                    {vertices[static_cast<size_t>(i)]});
       }
+    // Through the host: the GPU's share of the NICs there too, and half a NIC's latency a side, for
+    // want of figures of its own. NVLink or a NIC of the right rail is nearer where there is one.
+    if (rails_meet_in_host(cluster_)) {
+      const int host = vertex(host_level, "node" + std::to_string(node) + ".host");
+      for (const int gpu : vertices)
+        topology_.add_link(gpu, host, nic_share(cluster_), cluster_.nic_latency / 2);
+    }
     // A rail is a NIC, or all the NICs of one GPU.
     const int rails = std::min(gpus, cluster_.nics_per_node);
     for (int rail = 0; rail < rails; ++rail) {
@@ -101,7 +115,8 @@ class RegularSystem {
     }
   }
 
-  static constexpr int nvlink_level = -2, nic_level = -1;  // beside the tiers' 0, 1, ...
+  // Beside the tiers' 0, 1, ...
+  static constexpr int host_level = -3, nvlink_level = -2, nic_level = -1;
   int vertex(int level, const std::string& name) {
     const auto [found, added] = others_.try_emplace({level, name}, 0);
     if (added) found->second = topology_.add_vertex(name);
@@ -155,7 +170,7 @@ Topology free_form(const Cluster& cluster) {
   const std::vector<int> component = topology.components();
   for (int gpu = 1; gpu < cluster.gpus; ++gpu)
     if (component[static_cast<size_t>(gpu)] != component[0])
-      throw Error(cluster.system, "/links",
+      throw Error(cluster.file, cluster.pointer + "/links",
                   "no path of links connects " + gpu_name(gpu) + " with gpu0; all " +
                       std::to_string(cluster.gpus) + " GPUs in use must be connected");
   return topology;
@@ -165,10 +180,11 @@ Topology free_form(const Cluster& cluster) {
 
 struct Fabric::Impl {
   Cluster cluster;
-  std::unique_ptr<Topology> free_form;  ///< null for a regular system
+  std::unique_ptr<Topology> free_form;                        ///< null for a regular system
+  std::map<int, std::pair<BytesPerSecond, Seconds>> figures;  ///< by route class, once asked for
 };
 
-Fabric::Fabric(const Cluster& cluster) : impl_(new Impl{cluster, nullptr}) {
+Fabric::Fabric(const Cluster& cluster) : impl_(new Impl{cluster, nullptr, {}}) {
   // A system without tiers is one switch that costs nothing.
   if (cluster.tiers.empty()) impl_->cluster.tiers.push_back({"switch", 0, 1, {}});
   if (!cluster.links.empty())
@@ -195,11 +211,29 @@ int Fabric::route_class(int rank_a, int rank_b) const {
   const Cluster& cluster = impl_->cluster;
   const int node_a = node_of(rank_a), node_b = node_of(rank_b);
   const int gpu_a = gpu_of(rank_a), gpu_b = gpu_of(rank_b);
-  const std::vector<int> a = groups_above(cluster, node_a), b = groups_above(cluster, node_b);
   int level = node_a == node_b ? 1 : 2;  // then the lowest tier whose switches both share
-  for (size_t tier = 0; tier < a.size() && a[tier] != b[tier]; ++tier) ++level;
+  // The groups of groups_above, without the lists: this is asked for every pair of ranks.
+  int a = node_a, b = node_b;
+  for (size_t tier = 0; tier + 1 < cluster.tiers.size(); ++tier) {
+    const int radix = std::max(1, cluster.tiers[tier].radix);
+    a /= radix, b /= radix;
+    if (a == b) break;
+    ++level;
+  }
   const int gpus = cluster.gpus_per_node;
   return (level * gpus + gpu_a % gpus) * gpus + gpu_b % gpus;
+}
+
+std::pair<BytesPerSecond, Seconds> Fabric::figures(int rank_a, int rank_b) const {
+  const int kind = route_class(rank_a, rank_b);
+  // Class 0 is NVLink, a GPU's way to itself included.
+  if (kind > 0)
+    if (const auto known = impl_->figures.find(kind); known != impl_->figures.end())
+      return known->second;
+  const Route found = route(rank_a, rank_b);
+  const std::pair figures(found.bandwidth, found.latency);
+  if (kind > 0) impl_->figures.emplace(kind, figures);
+  return figures;
 }
 
 Route Fabric::route(int rank_a, int rank_b) const {

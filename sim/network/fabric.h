@@ -5,12 +5,15 @@
 //   gpu -- nic -- leaf -- spine -- core   between domains; a tier of oversubscription o divides
 //   what leaves it upward by o
 // Rail-optimised: one leaf a rail and unit; across rails the route goes over a spine, or over
-// NVLink to the other rail's NIC, whichever is nearer. The last tier spans the system. A free-form
-// graph has its own links, and NVLink inside domains.
+// NVLink to the other rail's NIC, whichever is nearer. Leaves without a spine are one a rail all
+// the same: then rails meet over NVLink, or in the host of a node that holds several NVLink
+// domains. The last tier spans the system. A free-form graph has its own links, and NVLink inside
+// domains.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/config/cluster.h"
@@ -29,7 +32,8 @@ struct Route {
 };
 
 /// Holds the topology of one cluster. Queries are by rank, const and deterministic; a rank sits on
-/// the GPU of its own number unless cluster.hosts says otherwise.
+/// the GPU of its own number unless cluster.hosts says otherwise. One thread at a time: it
+/// remembers.
 class Fabric {
  public:
   /// Throws Error when a free-form topology does not connect the GPUs in use.
@@ -38,6 +42,8 @@ class Fabric {
   ~Fabric();
   /// Shortest route by latency, ties by hops then vertex order.
   Route route(int rank_a, int rank_b) const;
+  /// Bandwidth and latency of that route, worked out once for every route class.
+  std::pair<BytesPerSecond, Seconds> figures(int rank_a, int rank_b) const;
   int gpu_of(int rank) const;
   int domain_of(int rank) const;  ///< NVLink domain index
   int node_of(int rank) const;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -38,19 +37,21 @@ GroupPlacement place(std::span<const int> gpus, const Fabric& fabric) {
   if (group.domains == 1) return group;
 
   group.network_bandwidth = {std::numeric_limits<double>::infinity()};
-  std::set<int> seen;
   using Hop = std::pair<std::string, std::string>;
   std::map<Hop, std::pair<BytesPerSecond, int>>
       flows;  // free-form: this group's flows on each link
   for (size_t d = 0; d < domains.size(); ++d)
     for (size_t i = 0; i < fewest.size(); ++i) {
       const int from = domains[d][i], to = domains[(d + 1) % domains.size()][i];
-      const int route_class = fabric.route_class(from, to);
-      if (route_class >= 0 && !seen.insert(route_class).second) continue;
+      if (fabric.route_class(from, to) >= 0) {
+        const auto [bandwidth, latency] = fabric.figures(from, to);
+        group.network_bandwidth = std::min(group.network_bandwidth, bandwidth);
+        group.network_latency = std::max(group.network_latency, latency);
+        continue;
+      }
       const Route route = fabric.route(from, to);
       group.network_bandwidth = std::min(group.network_bandwidth, route.bandwidth);
       group.network_latency = std::max(group.network_latency, route.latency);
-      if (route_class >= 0) continue;
       for (size_t hop = 0; hop < route.links.size(); ++hop) {
         auto& [bandwidth, count] = flows[{route.vertices[hop], route.vertices[hop + 1]}];
         bandwidth = route.links[hop];
@@ -72,9 +73,16 @@ int next_over_network(std::span<const int> gpus, int gpu, const Fabric& fabric) 
   return -1;
 }
 
+bool nics_divide_nodes(const Cluster& cluster) {
+  return cluster.nics_per_node >= cluster.gpus_per_node ||
+         cluster.gpus_per_node % std::max(1, cluster.nics_per_node) == 0;
+}
+
 std::vector<int> sharing_units(const Cluster& cluster) {
   const int gpus = cluster.gpus_per_node;
   std::vector<int> units{std::max(1, cluster.nvlink_domain), gpus};
+  if (cluster.nics_per_node < gpus && nics_divide_nodes(cluster))
+    units.push_back(gpus / cluster.nics_per_node);
   // The last tier spans the system.
   int64_t unit = gpus;
   for (size_t tier = 0; tier + 1 < cluster.tiers.size(); ++tier) {

@@ -11,6 +11,8 @@
 #include <limits>
 #include <utility>
 
+#include "sim/base/error.h"
+
 namespace stepsim {
 namespace {
 
@@ -24,6 +26,11 @@ struct Length {
 // A quarter of the range: the longest path plus one link never wraps.
 constexpr Length unreachable{std::numeric_limits<int64_t>::max() / 4,
                              std::numeric_limits<int64_t>::max() / 4};
+constexpr double longest_link_picoseconds = 1e15;  // well above any that is read
+
+int64_t picoseconds(Seconds latency) {
+  return std::llround(std::clamp(latency.value * 1e12, 0.0, longest_link_picoseconds));
+}
 
 struct Vertex {
   std::string name;
@@ -40,7 +47,7 @@ using Adjacency = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirec
 /// Lengths along a path add.
 struct Join {
   Length operator()(Length a, Length b) const {
-    return {a.picoseconds + b.picoseconds, a.hops + b.hops};
+    return {std::min(a.picoseconds + b.picoseconds, unreachable.picoseconds), a.hops + b.hops};
   }
 };
 
@@ -59,7 +66,7 @@ int Topology::add_vertex(std::string name) {
 }
 
 void Topology::add_link(int from, int to, BytesPerSecond bandwidth, Seconds latency) {
-  const Link link{bandwidth, latency, {std::llround(latency.value * 1e12), 1}};
+  const Link link{bandwidth, latency, {picoseconds(latency), 1}};
   boost::add_edge(static_cast<size_t>(from), static_cast<size_t>(to), link, graph_->adjacency);
 }
 
@@ -78,7 +85,10 @@ Route Topology::shortest(int from, int to) const {
                                      .distance_combine(Join{})
                                      .distance_zero(Length{})
                                      .distance_inf(unreachable));
-  assert(distance[source] < unreachable);
+  if (distance[source] >= unreachable)
+    throw Error(
+        "<topology>", "",
+        "no path of links connects " + graph[source].name + " with " + graph[destination].name);
 
   Route route;
   route.bandwidth = {std::numeric_limits<double>::infinity()};

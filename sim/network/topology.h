@@ -19,7 +19,7 @@ class Topology {
   ~Topology();
   int add_vertex(std::string name);
   void add_link(int from, int to, BytesPerSecond bandwidth, Seconds latency);
-  /// `from` and `to` must be connected and distinct.
+  /// `from` and `to` must be distinct. Throws Error when no path of links connects them.
   Route shortest(int from, int to) const;
   /// Component number of each vertex.
   std::vector<int> components() const;

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <span>
+#include <unordered_map>
 
 namespace stepsim {
 
@@ -27,14 +28,31 @@ bool regular(const Parallelism& p, std::span<const int> units) {
   });
 }
 
-/// Renumbers equal keys 0, 1, ... in order of first appearance.
+/// Classes of ranks, numbered 0, 1, ... in order of first appearance.
+struct Classes {
+  std::vector<int> of_rank;
+  int count = 1;
+
+  /// Parts ranks of one class whose `marks` differ.
+  void split(const std::vector<int>& marks) {
+    std::unordered_map<uint64_t, int> ids;
+    for (size_t r = 0; r < of_rank.size(); ++r) {
+      const uint64_t key =
+          uint64_t{static_cast<uint32_t>(of_rank[r])} << 32 | static_cast<uint32_t>(marks[r]);
+      of_rank[r] = ids.try_emplace(key, static_cast<int>(ids.size())).first->second;
+    }
+    count = static_cast<int>(ids.size());
+  }
+};
+
+/// The number of a key, the same for equal ones.
 template <class Key>
-int number(const std::vector<Key>& keys, std::vector<int>& colours) {
-  std::map<Key, int> ids;
-  for (size_t r = 0; r < keys.size(); ++r)
-    colours[r] = ids.try_emplace(keys[r], static_cast<int>(ids.size())).first->second;
-  return static_cast<int>(ids.size());
-}
+struct Numbers {
+  std::map<Key, int> known;
+  int operator()(const Key& key) {
+    return known.try_emplace(key, static_cast<int>(known.size())).first->second;
+  }
+};
 
 /// Calls `visit` with the ranks of every group of that kind, each group once.
 template <class Visit>
@@ -44,49 +62,66 @@ void for_each_group(const Mesh& mesh, GroupKind kind, Visit visit) {
     if (mesh.leads(kind, rank)) visit(mesh.group(kind, rank));
 }
 
-std::vector<int> refine(const Mesh& mesh, const Surroundings& surroundings) {
-  const auto world = static_cast<size_t>(mesh.world());
-  std::vector<std::vector<double>> keys(world);
-  std::vector<int> colours(world);
-  for (size_t r = 0; r < world; ++r) keys[r].push_back(mesh.coordinates(static_cast<int>(r)).pp);
-  const auto append = [&](int rank, const std::vector<double>& key) {
-    std::vector<double>& to = keys[static_cast<size_t>(rank)];
-    to.push_back(static_cast<double>(key.size()));
-    to.insert(to.end(), key.begin(), key.end());
+/// Parts ranks by their stage and by what their groups' costs depend on.
+void split_by_costs(const Mesh& mesh, const Surroundings& surroundings, Classes& classes) {
+  const size_t world = classes.of_rank.size();
+  std::vector<int> marks(world);
+  for (size_t r = 0; r < world; ++r) marks[r] = mesh.coordinates(static_cast<int>(r)).pp;
+  classes.split(marks);
+  Numbers<std::vector<double>> keys;
+  std::unordered_map<int, int> pairs;  // by surroundings.same_pair
+  const auto pair_key = [&](int from, int to) {
+    const int pair[] = {from, to};
+    if (!surroundings.same_pair) return keys(surroundings.key(pair));
+    const auto [found, added] = pairs.try_emplace(surroundings.same_pair(from, to), 0);
+    if (added) found->second = keys(surroundings.key(pair));
+    return found->second;
   };
-  for (GroupKind kind : group_kinds)
+  for (GroupKind kind : group_kinds) {
+    if (mesh.group_size(kind) < 2) continue;
+    std::vector<int> before(world, -1);  // of a pipeline: the other neighbour
+    marks.assign(world, -1);
     for_each_group(mesh, kind, [&](const std::vector<int>& ranks) {
       if (kind != GroupKind::pp) {
-        const std::vector<double> key = surroundings.key(ranks);
-        for (int member : ranks) append(member, key);
+        const int key = keys(surroundings.key(ranks));
+        for (int member : ranks) marks[static_cast<size_t>(member)] = key;
         return;
       }
       // Messages go to the neighbours only; the last stage's next is the first.
       const size_t size = ranks.size();
-      for (size_t i = 0; i < size; ++i)
-        for (size_t peer : {(i + 1) % size, (i + size - 1) % size}) {
-          const int pair[] = {ranks[i], ranks[peer]};
-          append(pair[0], surroundings.key(pair));
-        }
+      for (size_t i = 0; i < size; ++i) {
+        const auto rank = static_cast<size_t>(ranks[i]);
+        marks[rank] = pair_key(ranks[i], ranks[(i + 1) % size]);
+        before[rank] = pair_key(ranks[i], ranks[(i + size - 1) % size]);
+      }
     });
-  int count = number(keys, colours);
-  std::vector<std::vector<int>> seen(world);
-  for (int before = 0; count != before;) {
-    before = count;
-    for (size_t r = 0; r < world; ++r) seen[r].assign(1, colours[r]);
-    for (GroupKind kind : group_kinds) {
-      std::map<std::vector<int>, int> makeups;  // of whole groups: each is worked out once
-      for_each_group(mesh, kind, [&](const std::vector<int>& ranks) {
-        std::vector<int> makeup;
-        for (int m : ranks) makeup.push_back(colours[static_cast<size_t>(m)]);
-        if (kind != GroupKind::pp) std::sort(makeup.begin(), makeup.end());
-        const int id = makeups.try_emplace(makeup, static_cast<int>(makeups.size())).first->second;
-        for (int m : ranks) seen[static_cast<size_t>(m)].push_back(id);
-      });
-    }
-    count = number(seen, colours);
+    classes.split(marks);
+    if (kind == GroupKind::pp) classes.split(before);
   }
-  return colours;
+}
+
+/// Parts ranks until all of a class see the same classes in each of their groups.
+std::vector<int> refine(const Mesh& mesh, const Surroundings& surroundings) {
+  Classes classes{std::vector<int>(static_cast<size_t>(mesh.world()), 0)};
+  split_by_costs(mesh, surroundings, classes);
+  std::vector<int> marks(classes.of_rank.size()), makeup;
+  for (int before = 0; classes.count != before;) {
+    before = classes.count;
+    for (GroupKind kind : group_kinds) {
+      if (mesh.group_size(kind) < 2) continue;
+      Numbers<std::vector<int>> makeups;  // of whole groups: each is worked out once
+      marks.assign(marks.size(), -1);
+      for_each_group(mesh, kind, [&](const std::vector<int>& ranks) {
+        makeup.clear();
+        for (int m : ranks) makeup.push_back(classes.of_rank[static_cast<size_t>(m)]);
+        if (kind != GroupKind::pp) std::sort(makeup.begin(), makeup.end());
+        const int id = makeups(makeup);
+        for (int m : ranks) marks[static_cast<size_t>(m)] = id;
+      });
+      classes.split(marks);
+    }
+  }
+  return classes.of_rank;
 }
 
 }  // namespace

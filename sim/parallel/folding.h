@@ -19,6 +19,8 @@ struct Surroundings {
   std::vector<int> units{};
   /// What a group's cost depends on: groups of equal keys cost alike.
   std::function<std::vector<double>(std::span<const int> ranks)> key{};
+  /// Pairs of ranks of one number have equal keys; a shortcut that may be absent.
+  std::function<int(int, int)> same_pair{};
   bool in_order = true;  ///< ranks sit on GPUs in their own order: the units are blocks of ranks
   bool alike = true;     ///< false: no two ranks are (a free-form graph); each is simulated
 };

@@ -83,8 +83,10 @@ void write_fit(Page& page, const MemoryReport& m) {
     page.line("Memory         fits: {} of {:.1f} GiB, {:.1f} GiB free", sum, m.capacity_bytes / gib,
               (m.capacity_bytes - need) / gib);
   } else {
-    page.line("DOES NOT FIT   {} is {:.1f} GiB more than the {:.1f} GiB of the device", sum,
-              (need - m.capacity_bytes) / gib, m.capacity_bytes / gib);
+    page.paragraph("DOES NOT FIT   ",
+                   fmt::format("{} is {:.1f} GiB more than the {:.1f} GiB of the device", sum,
+                               (need - m.capacity_bytes) / gib, m.capacity_bytes / gib),
+                   2);
     const std::pair<double, std::string_view> classes[] = {
         {m.sizes.parameters + m.sizes.gradients,
          "parameters and gradients: more TP or PP shrinks them"},
@@ -93,14 +95,18 @@ void write_fit(Page& page, const MemoryReport& m) {
          "activations: recompute, more TP with SP, more CP or a smaller micro batch shrinks them"},
         {m.sizes.logits, "logits: more TP or a smaller micro batch shrinks them"}};
     const auto& [bytes, what] = *std::max_element(std::begin(classes), std::end(classes));
-    page.line("               largest: {:.1f} GiB of {}", bytes / gib, what);
+    page.paragraph("               ", fmt::format("largest: {:.1f} GiB of {}", bytes / gib, what),
+                   2);
   }
 }
 
 void write_headline(Page& page, const Scenario& s, const Report& r) {
   if (r.memory && !r.memory->fits()) write_fit(page, *r.memory);
   std::string measured;
-  if (s.measured_step_seconds)
+  if (s.measured_step_seconds && s.overridden)
+    measured = fmt::format("   the file's measured time {} is for its own settings",
+                           duration(*s.measured_step_seconds));
+  else if (s.measured_step_seconds)
     measured = fmt::format("   measured {}, error {:+.1f} %", duration(*s.measured_step_seconds),
                            (r.step_seconds / *s.measured_step_seconds - 1) * 100);
   page.line("Step time      {}{}", duration(r.step_seconds), measured);

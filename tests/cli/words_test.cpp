@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/cli/program.h"
 
@@ -38,6 +41,8 @@ TEST_CASE("words that are not known: exit 2, one line, the nearest word") {
            Case{"list modles", "did you mean 'models'"},
            Case{"run scenarios/1f1b-4x8.json --json a --trace a", "both name 'a'"},
            Case{"run scenarios/1f1b-4x8.json --json - --trace -", "both name '-'"},
+           Case{"run scenarios/1f1b-4x8.json --json a --trace ./a", "both name './a'"},
+           Case{"run scenarios/1f1b-4x8.json --json /tmp/../tmp/a --trace /tmp/a", "both name"},
            Case{"run scenarios/1f1b-4x8.json model.seq_length=", "expected a value"},
        }) {
     CAPTURE(std::string(c.words));
@@ -51,11 +56,68 @@ TEST_CASE("words that are not known: exit 2, one line, the nearest word") {
 }
 
 TEST_CASE("what cannot be written is an error, standard output included") {
-  const std::string command = std::string(STEPSIM_PROGRAM) +
-                              " run scenarios/1f1b-4x8.json >/dev/full 2>/tmp/stepsim-words.err";
-  const int status = std::system(command.c_str());
-  CHECK(WEXITSTATUS(status) == 2);
-  CHECK(read_text("/tmp/stepsim-words.err").find("could not be written") != std::string::npos);
+  for (const char* words : {"run scenarios/1f1b-4x8.json", "list models", "list keys", "explain",
+                            "explain bucket_size", "explain bucket_size --json -"}) {
+    CAPTURE(std::string(words));
+    const std::string command =
+        std::string(STEPSIM_PROGRAM) + " " + words + " >/dev/full 2>/tmp/stepsim-words.err";
+    const int status = std::system(command.c_str());
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 2);
+    CHECK(read_text("/tmp/stepsim-words.err").find("could not be written") != std::string::npos);
+  }
+}
+
+TEST_CASE("with --json - every error is JSON on standard output too") {
+  for (const char* words :
+       {"run scenarios/1f1b-4x8.json --json - --trce x", "run --json -", "run --json=- x --trce",
+        "run none.json --json -", "explain no_such_key_at_all --json -"}) {
+    CAPTURE(std::string(words));
+    CHECK(run(words).code == 2);
+    const auto body = nlohmann::json::parse(read_text("/tmp/stepsim-words.out"));
+    CHECK(body.at("error").at("message").get<std::string>().size() > 5);
+  }
+}
+
+// Whatever the file is called.
+TEST_CASE("no output overwrites the scenario") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / "stepsim-words";
+  fs::remove_all(folder);
+  fs::create_directories(folder / "d");
+  fs::copy_file("scenarios/1f1b-4x8.json", folder / "s.json");
+  fs::create_hard_link(folder / "s.json", folder / "hard.json");
+  fs::create_symlink(folder / "s.json", folder / "soft.json");
+  const std::string before = read_text(folder / "s.json"), at = folder.string();
+  for (const char* flag : {"--json", "--trace"})
+    for (const char* name : {"/s.json", "/./s.json", "/d/../s.json", "/hard.json", "/soft.json"}) {
+      CAPTURE(std::string(flag) + " " + name);
+      const Outcome outcome = run("run " + at + "/s.json " + flag + " " + at + name);
+      CHECK(outcome.code == 2);
+      CHECK(outcome.err.find("would overwrite the scenario") != std::string::npos);
+      CHECK(read_text(folder / "s.json") == before);
+    }
+  // Two names of a file that is not there yet.
+  fs::create_symlink("new.json", folder / "link.json");
+  const Outcome outcome =
+      run("run " + at + "/s.json --json " + at + "/new.json --trace " + at + "/d/../link.json");
+  CHECK(outcome.err.find("would overwrite the report") != std::string::npos);
+  fs::remove_all(folder);
+}
+
+TEST_CASE("a measured time is compared only with its own settings") {
+  const std::string file = "run scenarios/nemotron4-15b-16xh100-bf16.json";
+  const auto shows = [&](const std::string& words, const char* part) {
+    return output(file + words).find(part) != std::string::npos;
+  };
+  CHECK(shows("", ", error "));
+  CHECK(shows(" train.micro_batch_size=4 --json /dev/null", ", error "));  // as in the file
+  for (const char* words :
+       {" train.global_batch_size=32", " --no-contention", " --cluster dgx-h100:4"}) {
+    CAPTURE(std::string(words));
+    CHECK_FALSE(shows(words, ", error "));
+    CHECK(shows(words, "is for its own settings"));
+  }
 }
 
 TEST_CASE("help fits 100 columns") {

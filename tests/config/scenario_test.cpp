@@ -203,6 +203,43 @@ TEST_CASE("recompute and graphs") {
   CHECK(small({"model.cross_entropy_fusion_impl=te"}).cross_entropy == CrossEntropy::te);
 }
 
+TEST_CASE("a graph's scope that has no effect is found, and its effective value listed") {
+  const auto scope = [](const std::string& impl, const std::string& names) {
+    return small({"model.cuda_graph_impl=" + impl, "model.cuda_graph_scope=" + names});
+  };
+  const Scenario none = scope("none", "[attn]");
+  CHECK(findings(none) == std::vector<std::string>{"graph-scope-without-effect [\"attn\"]->[]"});
+  CHECK(none.findings.front().kind == Finding::Kind::silent);
+  const Scenario engine = scope("transformer_engine", "[attn, full_iteration]");
+  CHECK(findings(engine) ==
+        std::vector<std::string>{
+            "graph-scope-without-effect [\"attn\",\"full_iteration\"]->[\"attn\"]"});
+  CHECK(engine.graph_attention);
+  CHECK_FALSE(engine.full_iteration_graph);
+  const Scenario only = scope("transformer_engine", "full_iteration");
+  CHECK_FALSE((only.graph_attention || only.graph_mlp || only.full_iteration_graph));
+  const Scenario local = scope("local", "[moe_router, mlp]");
+  CHECK(findings(local).empty());
+  CHECK(local.effective.at("model.cuda_graph_scope") == R"(["moe_router","mlp"])");
+  CHECK(small({}).effective.at("model.cuda_graph_scope") == "null");
+  CHECK_THROWS_AS(scope("none", "[atn]"), Error);
+}
+
+TEST_CASE("words that change what the file says are remembered") {
+  CHECK_FALSE(small({}).overridden);
+  CHECK_FALSE(small({"gbs=128"}).overridden);  // as in the file
+  CHECK(small({"gbs=256"}).overridden);
+  const std::string text =
+      R"({"cluster": {"system": "dgx-h100", "nodes": 4}, "model": {"hf_config": "llama3-8b"},
+    "dataset": {"seq_length": 8192}, "train": {"global_batch_size": 128}})";
+  const auto on = [&](const std::string& cluster) {
+    return read_scenario_text(text, "x.json", {}, cluster, find_data()).overridden;
+  };
+  CHECK(on("dgx-b200"));
+  CHECK(on("dgx-h100:8"));
+  CHECK_FALSE(on("dgx-h100:4"));
+}
+
 // Law: the merged input is itself a scenario that reads to the same.
 TEST_CASE("resolved_json reads back to itself") {
   const Scenario once = small({"tp=4", "sp=true", "mixed_precision=bf16_mixed"});
@@ -215,6 +252,11 @@ TEST_CASE("words of the command line: Hydra's lists, versions as text, no empty 
   CHECK(small({"model.recompute_granularity=selective", "model.recompute_modules=[core_attn]"})
             .recompute == Recompute::core_attention);
   CHECK(small({"software.nccl=2.20"}).software.nccl == "2.20");
+  CHECK(small({"software.nccl=\"2.20\""}).software.nccl == "2.20");
+  CHECK(small({"software.nccl=2.20", "software.nccl=null"}).software.nccl.empty());
+  CHECK(small({"software.release=NeMo", "software.release=None"}).software.release.empty());
+  CHECK(small({"software.release=true"}).software.release == "true");
+  CHECK_THROWS_AS(small({"software.nccl=[2]"}), Error);
   CHECK_THROWS_AS(small({"model.seq_length="}), Error);
 }
 
@@ -225,6 +267,7 @@ TEST_CASE("task limit") {
     return R"({"costs": {"forward_seconds": 1, "backward_seconds": 1}, "model": {"pipeline_model_parallel_size": 2}, "train": {"global_batch_size": )" +
            std::to_string(batch) + "}}";
   };
-  CHECK_NOTHROW(read(costs(4'999'983)));
-  CHECK_THROWS_AS(read(costs(4'999'984)), Error);
+  // 2 stages x (2 passes and 2 transfers) a microbatch, and 100 a stage.
+  CHECK_NOTHROW(read(costs(7'499'975)));
+  CHECK_THROWS_AS(read(costs(7'499'976)), Error);
 }

@@ -193,6 +193,43 @@ TEST_CASE(
   CHECK(uneven < compared);
 }
 
+// GPUs of one NIC reach each other below the leaf: who shares one with whom tells ranks apart.
+TEST_CASE("law: folded equals unfolded where several GPUs share a NIC") {
+  int uneven = 0, compared = 0;
+  for (int node : {4, 6, 8})
+    for (int nics : {1, 2, 3})
+      for (int domain : {1, 2})
+        for (bool rails : {false, true})
+          for (const Layout& l : {Layout{.tp = 2, .dp = 12}, Layout{.tp = 2, .dp = 6, .pp = 2},
+                                  Layout{.dp = 8, .pp = 3, .microbatches = 3},
+                                  Layout{.tp = 3, .dp = 4, .pp = 2, .sequence = 4608},
+                                  Layout{.tp = 2, .cp = 2, .dp = 3, .pp = 2},
+                                  Layout{.tp = 3, .cp = 2, .dp = 4, .sequence = 4608},
+                                  Layout{.dp = 2, .pp = 12, .microbatches = 2}}) {
+            if (quick() && (compared % 3) != 0 && ++compared) continue;
+            CAPTURE(node);
+            CAPTURE(nics);
+            CAPTURE(domain);
+            CAPTURE(rails);
+            CAPTURE(l);
+            Scenario s = read(scenario_json("pythia-160m", "dgx-h100", l));
+            s.cluster.gpus_per_node = node;
+            s.cluster.nics_per_node = nics;
+            s.cluster.nvlink_domain = domain;
+            s.cluster.rail_optimised = rails;
+            s.cluster.nodes = (s.cluster.gpus + node - 1) / node;
+            for (Tier& t : s.cluster.tiers) t.latency = 50.0_us;  // a switch is felt
+            const Report folded = step_of(s).report;
+            const Report whole = step_of(s, {.unfold = true, .sharing = true}).report;
+            CHECK(relative(folded.step_seconds, whole.step_seconds) <= 1e-12);
+            CHECK(std::abs(folded.bubble_fraction - whole.bubble_fraction) <= 1e-9);
+            uneven += static_cast<int>(folded.devices.size()) > l.pp;
+            ++compared;
+          }
+  CHECK(uneven > 0);
+  CHECK(uneven < compared);
+}
+
 TEST_CASE("given costs fold to one device a stage whatever the number of stages") {
   const Scenario s = read({{"costs", {{"forward_seconds", 1}, {"backward_seconds", 2}}},
                            {"model", {{"pipeline_model_parallel_size", 3000}}},

@@ -62,6 +62,7 @@ inline Cluster ethernet(int nodes) {
 inline Cluster ring_of_four() {
   Cluster cluster = dgx_h100(1);
   cluster.system = "ring";
+  cluster.file = "ring.json";
   cluster.fabric = "graph";
   cluster.gpus_per_node = 1;
   cluster.nvlink_domain = 1;

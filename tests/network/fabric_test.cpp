@@ -68,6 +68,39 @@ TEST_CASE("without a spine rails meet only over NVLink") {
         "gpu3 nvswitch0 gpu4 node0.nic4 leaf0.rail4 node1.nic4 gpu12");
 }
 
+TEST_CASE("without a spine, rails of GPUs that share no NVLink meet in the host") {
+  Cluster cluster = dgx_h100(32);
+  cluster.tiers.resize(1);
+  cluster.nvlink_domain = 4;
+  const Fabric fabric(cluster);
+  CHECK(path(fabric.route(0, 4)) == "gpu0 node0.host gpu4");
+  CHECK(us(fabric.route(0, 4).latency) == doctest::Approx(6));
+  CHECK(path(fabric.route(3, 8 + 3)) == "gpu3 node0.nic3 leaf0.rail3 node1.nic3 gpu11");
+  CHECK(path(fabric.route(3, 8 + 1)) ==
+        "gpu3 nvswitch0 gpu1 node0.nic1 leaf0.rail1 node1.nic1 gpu9");
+  const Route across = fabric.route(3, 8 + 4);
+  CHECK(path(across) == "gpu3 node0.host gpu4 node0.nic4 leaf0.rail4 node1.nic4 gpu12");
+  CHECK(us(across.latency) == doctest::Approx(6 + 6 + 0.5));
+  CHECK(gbps(across.bandwidth) == doctest::Approx(40));
+}
+
+// Law: whatever the tiers, domains and NICs, any two GPUs of a regular system reach each other.
+TEST_CASE("a regular fabric is connected") {
+  for (size_t tiers : {0, 1, 2})
+    for (int domain : {1, 2, 4, 8, 16})
+      for (int nics : {1, 2, 3, 8, 16})
+        for (bool rails : {false, true}) {
+          Cluster cluster = dgx_h100(4);
+          cluster.tiers.resize(tiers);
+          cluster.nvlink_domain = domain;
+          cluster.nics_per_node = nics;
+          cluster.rail_optimised = rails;
+          const Fabric fabric(cluster);
+          for (int a : {0, 3, 7})
+            for (int b = a + 1; b < cluster.gpus; ++b) CHECK(fabric.route(a, b).hops > 0);
+        }
+}
+
 // Units of 32 nodes, spines of 4 units: node 31 and 32 part at the leaf, 127 and 128 at the spine.
 TEST_CASE("the radix decides where two nodes meet") {
   const Fabric fabric(dgx_h100(256));
@@ -143,7 +176,7 @@ TEST_CASE("a free-form topology that leaves a GPU out is refused by name") {
     Fabric fabric(cluster);
     FAIL("no error");
   } catch (const Error& error) {
-    CHECK(error.file() == "ring");
+    CHECK(error.file() == "ring.json");
     CHECK(error.pointer() == "/links");
     CHECK(error.message() ==
           "no path of links connects gpu2 with gpu0; all 4 GPUs in use must be connected");
@@ -165,6 +198,16 @@ TEST_CASE("shortest: latency first, then links, then the order in which vertices
   CHECK(path(topology.shortest(a, b)) == "a b");
   topology.add_link(a, b, 1.0_GBps, 2.1_us);  // a parallel link that is longer
   CHECK(us(topology.shortest(a, b).latency) == doctest::Approx(2));
+}
+
+TEST_CASE("shortest: vertices that no path joins are an error, and no latency wraps") {
+  Topology topology;
+  const int a = topology.add_vertex("a"), b = topology.add_vertex("b");
+  const int c = topology.add_vertex("c");
+  topology.add_link(a, b, 1.0_GBps, {1e300});
+  CHECK(path(topology.shortest(a, b)) == "a b");
+  CHECK_THROWS_WITH_AS(topology.shortest(a, c), "<topology>#: no path of links connects a with c",
+                       Error);
 }
 
 // Law: two pairs of one class have the same route figures.

@@ -52,6 +52,15 @@ TEST_CASE("the report names its subject and its figures with units") {
   }
 }
 
+TEST_CASE("a measured time is not compared with other settings") {
+  Scenario s = sample_scenario();
+  s.measured_step_seconds = 4.0;
+  s.overridden = true;
+  const std::string text = sample_text(s);
+  CHECK(has(text, "the file's measured time 4.000 s is for its own settings"));
+  CHECK_FALSE(has(text, "error"));
+}
+
 TEST_CASE("one screen of 100 columns, whatever the input") {
   Scenario s = sample_scenario();
   CHECK(widest(sample_text(s)) <= 100);
@@ -84,6 +93,14 @@ TEST_CASE("what does not fit comes first") {
   REQUIRE(bad != std::string::npos);
   CHECK(bad < step);
   CHECK(has(text, "34.0 GiB more than the 40.0 GiB"));
+  CHECK(has(text, "shrinks"));
+  CHECK_FALSE(has(text.substr(0, step), "..."));
+  // Nothing of it is cut, however wide its figures.
+  s.cluster.device.memory_capacity = {1e3 * sample_gib};
+  s.cluster.device.memory_reserve = {1e5 * sample_gib};
+  const std::string wide = sample_text(s);
+  CHECK(has(wide, "of the device"));
+  CHECK(widest(wide) <= 100);
 }
 
 TEST_CASE("given costs have no model figures") {
