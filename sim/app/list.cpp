@@ -8,6 +8,7 @@
 #include "sim/base/error.h"
 #include "sim/base/table.h"
 #include "sim/config/explain.h"
+#include "sim/config/files.h"
 #include "sim/config/overlap.h"
 #include "sim/config/read.h"
 #include "sim/parallel/schedule.h"
@@ -15,8 +16,8 @@
 namespace stepsim::app {
 
 int list(const std::string& what) {
-  static const std::array<std::string, 6> catalogues{"models",    "clusters", "scenarios",
-                                                     "schedules", "presets",  "keys"};
+  static const std::array<std::string, 7> catalogues{
+      "models", "clusters", "scenarios", "recipes", "schedules", "presets", "keys"};
   std::vector<CatalogueRow> rows;
   if (what == "models") {
     rows = list_models(find_data());
@@ -24,6 +25,8 @@ int list(const std::string& what) {
     rows = list_clusters(find_data());
   } else if (what == "scenarios") {
     rows = list_scenarios(find_data());
+  } else if (what == "recipes") {
+    rows = list_recipes(find_data());
   } else if (what == "schedules") {
     for (const ScheduleRow& row : schedule_rows())
       rows.push_back({std::string(row.name), std::string(row.description)});

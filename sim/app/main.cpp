@@ -2,15 +2,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "sim/app/options.h"
+#include "sim/app/words.h"
 #include "sim/base/error.h"
-#include "sim/base/table.h"
 
 namespace {
 
@@ -22,8 +21,10 @@ Examples
   stepsim run scenarios/llama3-70b-64xh100-bf16.json model.tensor_model_parallel_size=8
   stepsim run scenarios/llama3-70b-64xh100-bf16.json --cluster dgx-b200:8
   stepsim run scenarios/1f1b-4x8.json --trace step.json     open it in https://ui.perfetto.dev
-  stepsim list models
+  stepsim run --recipe llama32_1b_pretrain_config -tp 2 --cluster dgx-h100:1
+  stepsim check run_config.yaml --cluster dgx-h100:8        which settings silently do nothing
   stepsim explain comm_overlap.tp_comm_overlap
+  stepsim list models
 
 A scenario is a Megatron-Bridge configuration (model, ddp, comm_overlap, mixed_precision, dataset,
 train ...) plus a cluster. Any key can be overridden with its dotted name. Overlap is never an
@@ -44,36 +45,25 @@ int report_error(const stepsim::Error& error, bool as_json) {
   return bad_input;
 }
 
-/// What CLI11 could not read, as one of our errors: which word, and the nearest that is known.
-stepsim::Error word_error(const CLI::App& app, const CLI::ParseError& problem, int argc,
-                          char** argv) {
-  std::vector<std::string> commands;
-  for (const CLI::App* command : app.get_subcommands(nullptr))
-    commands.push_back(command->get_name());
-  const CLI::App* chosen = nullptr;
-  for (int i = 1; i < argc && chosen == nullptr; ++i)
-    for (const CLI::App* command : app.get_subcommands(nullptr))
-      if (command->get_name() == argv[i]) chosen = command;
-  const std::string place = "<command line>";
-  if (chosen == nullptr) {
-    if (argc < 2)
-      return {place, "", "expected a command: " + fmt::format("{}", fmt::join(commands, ", "))};
-    const std::string word = argv[1];
-    return {place, "/" + word,
-            "unknown command '" + word + "'" + stepsim::suggestion(word, commands)};
-  }
-  std::vector<std::string> options;
-  for (const CLI::Option* option : chosen->get_options())
-    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
-    if (word.starts_with("--") && std::find(options.begin(), options.end(), word) == options.end())
-      return {place, "/" + word,
-              "unknown option '" + word + "'" + stepsim::suggestion(word, options)};
-  }
-  std::string what = problem.what();
-  std::replace(what.begin(), what.end(), '\n', ' ');
-  return {place, "/" + chosen->get_name(), what + " (stepsim " + chosen->get_name() + " --help)"};
+/// What every command that takes a scenario has in common.
+void add_input(CLI::App* command, stepsim::app::RunOptions& options) {
+  command
+      ->add_option("scenario", options.scenario,
+                   "scenario (JSON), Megatron-Bridge YAML, or Megatron-LM script or .args file")
+      ->type_name("SCENARIO");
+  command->add_option("overrides", options.overrides, "section.key=value, applied in order")
+      ->type_name("KEY=VALUE");
+  command
+      ->add_option("--recipe", options.recipe,
+                   "a Megatron-Bridge recipe in place of a file (stepsim list recipes)")
+      ->type_name("NAME");
+  command
+      ->add_option("--cluster", options.cluster,
+                   "the system: a name from `stepsim list clusters`, or a file")
+      ->type_name("NAME[:NODES]");
+  command->add_option("--json", options.json_file, "write the report as JSON (- = standard output)")
+      ->type_name("FILE");
+  command->footer(footer);
 }
 
 }  // namespace
@@ -87,16 +77,7 @@ int main(int argc, char** argv) {
 
   stepsim::app::RunOptions options;
   CLI::App* run = app.add_subcommand("run", "simulate one step and report it");
-  run->add_option("scenario", options.scenario, "scenario file (JSON)")
-      ->required()
-      ->type_name("SCENARIO");
-  run->add_option("overrides", options.overrides, "section.key=value, applied in order")
-      ->type_name("KEY=VALUE");
-  run->add_option("--cluster", options.cluster,
-                  "run on another system: a name from `stepsim list clusters`, or a file")
-      ->type_name("NAME[:NODES]");
-  run->add_option("--json", options.json_file, "write the report as JSON (- = standard output)")
-      ->type_name("FILE");
+  add_input(run, options);
   run->add_option("--trace", options.trace_file,
                   "write a Chrome trace: a process per device, a thread per stream")
       ->type_name("FILE");
@@ -105,11 +86,13 @@ int main(int argc, char** argv) {
   run->add_flag("--no-contention", options.no_contention,
                 "transfers never share a link (for the classroom)");
   run->add_flag("--timing", options.timing, "add how long the simulation itself took");
-  run->footer(footer);
+  CLI::App* check = app.add_subcommand(
+      "check", "resolve, validate, size and fit a scenario without simulating it");
+  add_input(check, options);
 
   std::string what;
   CLI::App* list = app.add_subcommand("list", "what there is to choose from");
-  list->add_option("what", what, "models, clusters, scenarios, schedules, presets or keys")
+  list->add_option("what", what, "models, clusters, scenarios, recipes, schedules, presets or keys")
       ->required()
       ->type_name("WHAT");
 
@@ -123,15 +106,17 @@ int main(int argc, char** argv) {
       ->type_name("FILE");
   explain->allow_extras();  // -tp and --tensor-model-parallel-size are keys here
 
+  const std::vector<std::string> words = stepsim::app::with_short_flags(argc, argv);
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    return report_error(word_error(app, e, argc, argv), false);
+    return report_error(stepsim::app::word_error(app, e, words), false);
   }
   for (const std::string& flag : explain->remaining()) keys.push_back(flag);
   try {
     if (*explain) return stepsim::app::explain(keys, options.json_file);
+    if (*check) return stepsim::app::check(options);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);
   } catch (const stepsim::Error& error) {
     return report_error(error, options.json_file == "-");

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/read.h"
+
 namespace stepsim {
 struct KeySection;
 }
@@ -13,12 +15,17 @@ namespace stepsim::app {
 /// Options of commands that take a scenario.
 struct RunOptions {
   std::string scenario;
+  std::string recipe;                  ///< --recipe NAME in place of a scenario file
   std::vector<std::string> overrides;  ///< section.key=value
   std::string cluster;                 ///< NAME[:NODES]
   std::string json_file, trace_file;   ///< "-" = stdout; empty = not asked
   bool unfold = false, no_contention = false, timing = false;
 };
 
+/// The scenario or recipe that the options name, with their overrides.
+Scenario read_input(const RunOptions& options, Strictness strictness);
+/// Resolves, validates, sizes: 0 valid and fits, 1 does not fit, 2 not valid.
+int check(const RunOptions& options);
 /// 0 ok; 1 runs but does not fit, or cannot finish; throws Error on bad input.
 int run(const RunOptions& options);
 /// Prints a catalogue: models, clusters, scenarios, schedules, presets or keys.

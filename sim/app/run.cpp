@@ -8,7 +8,9 @@
 #include <optional>
 
 #include "sim/app/options.h"
+#include "sim/app/output.h"
 #include "sim/base/error.h"
+#include "sim/config/files.h"
 #include "sim/config/read.h"
 #include "sim/report/json.h"
 #include "sim/report/text.h"
@@ -18,29 +20,6 @@
 namespace stepsim::app {
 
 namespace {
-
-/// A file that the user named, or standard output for "-". Opened before anything is written
-/// anywhere.
-class Output {
- public:
-  explicit Output(const std::string& path) : path_(path) {
-    if (path.empty() || standard()) return;
-    file_.open(path, std::ios::binary);
-    if (!file_) throw Error(path, "", fmt::format("cannot be written: {}", std::strerror(errno)));
-  }
-  bool asked() const { return !path_.empty(); }
-  bool standard() const { return path_ == "-"; }
-  std::ostream& stream() { return standard() ? std::cout : file_; }
-  void close() {
-    stream().flush();
-    if (!stream())
-      throw Error(standard() ? "<standard output>" : path_, "", "could not be written completely");
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
 
 /// Unfolding multiplies the graph by the ranks of a stage: refused, with the count, before anything
 /// is allocated. Free-form graphs are always unfolded.
@@ -70,10 +49,22 @@ int report_stall(const Stall& stall) {
 
 }  // namespace
 
+Scenario read_input(const RunOptions& options, Strictness strictness) {
+  const DataPaths data = find_data();
+  if (options.recipe.empty() && options.scenario.empty())
+    throw Error("<command line>", "/scenario", "scenario is required: a file, or --recipe NAME");
+  if (options.recipe.empty())
+    return read_scenario(options.scenario, options.overrides, options.cluster, data, strictness);
+  std::vector<std::string> words = options.overrides;
+  // With --recipe every word is an override, the first included.
+  if (!options.scenario.empty()) words.insert(words.begin(), options.scenario);
+  return read_scenario(find_recipe(options.recipe, data).string(), words, options.cluster, data,
+                       strictness);
+}
+
 int run(const RunOptions& options) {
   check_outputs(options);
-  const Scenario scenario =
-      read_scenario(options.scenario, options.overrides, options.cluster, find_data());
+  const Scenario scenario = read_input(options, Strictness::first_error);
   check_unfolded_size(scenario, options.unfold);
   const auto outcome =
       simulate(scenario, {.unfold = options.unfold, .sharing = !options.no_contention});

@@ -37,6 +37,7 @@ struct DataParallel {
   bool distributed_optimizer = false;
   std::optional<int64_t> bucket_size;  ///< elements, not bytes; unset = one bucket
   bool average_in_collective = false;
+  double optimizer_bytes = 12;  ///< per owned parameter: fp32 master weight and two moments
 };
 
 /// Samples of one step and how they are cut.

@@ -24,61 +24,68 @@ LayerSizes layer_sizes(const Scenario& s) {
 }
 
 namespace {
-int64_t norm_elements(const Model& m) {
-  return m.hidden * (m.normalization == Normalization::layer_norm ? 2 : 1);
+
+/// Attention of one layer: latents, q, k, v, output and log-sum-exp.
+double attention_activation_bytes(const Scenario& s, const LayerSizes& z, double gemm_input) {
+  double bytes = z.tokens * z.heads * 4;  // log-sum-exp
+  if (!s.model.mla.present()) {
+    bytes += z.tokens * (z.head_features + 2 * z.kv_features) * 2;
+    bytes += z.tokens * z.head_features * gemm_input;
+    // The inputs of the q and k norms are kept beside what the norms make of them.
+    if (s.model.qk_norm) bytes += z.tokens * (z.head_features + z.kv_features) * 2;
+    return bytes;
+  }
+  const Mla& a = s.model.mla;
+  const auto q_rank = static_cast<double>(a.q_lora_rank),
+             kv_rank = static_cast<double>(a.kv_lora_rank),
+             rope = static_cast<double>(a.qk_rope_head_dim), qk = static_cast<double>(a.qk_dim()),
+             v = static_cast<double>(a.v_head_dim);
+  // Both latents before and after their norms; q, k and v unless they are projected again.
+  bytes += z.local_tokens * ((q_rank + kv_rank) * (2 + gemm_input) + rope * 2);
+  if (!s.recompute_modules.mla_up_proj) bytes += z.tokens * z.heads * (2 * qk + v) * 2;
+  return bytes + z.tokens * z.heads * v * gemm_input;
 }
+
+/// fc1's output and the activation's, of an MLP of `width` features on this rank.
+double mlp_activation_bytes(double tokens, double width, double glu, double gemm_input) {
+  return tokens * width * (glu * 2 + gemm_input);
+}
+
+/// Routed and shared experts of one layer in balance: every rank works on local tokens x top-k.
+/// Probabilities are applied inside the experts, so the combined output is not kept.
+double expert_activation_bytes(const Scenario& s, const LayerSizes& z, double gemm_input) {
+  const Moe& moe = s.model.moe;
+  const RecomputeModules& again = s.recompute_modules;
+  if (again.moe) return 0;
+  const double copies = z.local_tokens * moe.top_k, width = static_cast<double>(moe.ffn_hidden);
+  double bytes = copies * z.hidden * gemm_input * s.parallel.etp;  // permuted input of fc1
+  bytes += copies * width * (z.glu * 2 + (again.moe_act ? 0 : gemm_input));
+  bytes += copies * 4 + z.local_tokens * moe.experts * 4;  // probabilities, router scores
+  if (moe.shared_ffn_hidden > 0 && !again.shared_experts)
+    bytes += mlp_activation_bytes(
+        z.tokens, static_cast<double>(moe.shared_ffn_hidden) / s.parallel.tp, z.glu, gemm_input);
+  return bytes;
+}
+
 }  // namespace
 
-std::vector<ParameterTensor> layer_parameters(const Model& m, int tp) {
-  const int64_t norm = norm_elements(m);
-  const int64_t heads = m.heads * m.head_dim / tp;
-  const int64_t qkv = (m.heads + 2 * m.query_groups) * m.head_dim / tp;
-  const int64_t ffn = m.ffn_hidden / tp, fc1 = ffn * (m.gated_mlp ? 2 : 1);
-  std::vector<ParameterTensor> p;
-  const auto weight = [&](int64_t n) { p.push_back({.elements = n, .gemm_weight = true}); };
-  const auto bias = [&](int64_t n) { p.push_back({.elements = n}); };
-  const auto replicated = [&](int64_t n) { p.push_back({.elements = n, .replicated = true}); };
-  weight(m.hidden * heads);
-  if (m.linear_bias) replicated(m.hidden);
-  replicated(norm);
-  weight(qkv * m.hidden);
-  if (m.qkv_bias || m.linear_bias) bias(qkv);
-  if (m.qk_norm) replicated(m.qk_norm_whole ? heads + (qkv - heads) / 2 : 2 * m.head_dim);
-  if (m.attention_sinks) bias(m.heads / tp);
-  if (m.post_norms) replicated(norm);
-  replicated(norm);
-  weight(fc1 * m.hidden);
-  if (m.linear_bias) bias(fc1);
-  weight(m.hidden * ffn);
-  if (m.linear_bias) replicated(m.hidden);
-  if (m.post_norms) replicated(norm);
-  return p;
-}
-
-std::vector<ParameterTensor> embedding_parameters(const Model& m, int tp) {
-  std::vector<ParameterTensor> p{{.elements = padded_vocab(m, tp) / tp * m.hidden}};
-  if (m.position == PositionEmbedding::learned)
-    p.push_back({.elements = m.max_positions * m.hidden});
-  return p;
-}
-
-std::vector<ParameterTensor> head_parameters(const Model& m, int tp, bool output_weight) {
-  std::vector<ParameterTensor> p{{.elements = norm_elements(m), .replicated = true}};
-  if (output_weight) p.push_back({.elements = padded_vocab(m, tp) / tp * m.hidden});
-  return p;
-}
-
-double layer_activation_bytes(const Scenario& s, bool fp8) {
+double layer_activation_bytes(const Scenario& s, int layer, bool fp8) {
   const LayerSizes z = layer_sizes(s);
   const double gemm_input = fp8 ? 1 : 2;  // saved GEMM inputs are kept quantised
   const double sharded = z.local_tokens * z.hidden;
-  double bytes = sharded * (2 * 2.0 + 2 * gemm_input);            // residual inputs, norm outputs
-  bytes += z.tokens * (z.head_features + 2 * z.kv_features) * 2;  // q, k, v
-  bytes += z.tokens * z.head_features * gemm_input + z.tokens * z.heads * 4;  // output, log-sum-exp
-  bytes += z.tokens * z.ffn * (z.glu * 2 + gemm_input);  // fc1 output, activation output
+  const bool moe = s.model.moe.at(layer);
+  const RecomputeModules& again = s.recompute_modules;
+  double bytes = sharded * 2 * 2.0;  // residual inputs
+  // Norm outputs. Only a norm that is a module of its own can be recomputed; the MLP's goes with
+  // it.
+  if (!(again.layernorm && s.model.mla.present())) bytes += sharded * gemm_input;
+  if (!(again.layernorm && moe) && !(again.mlp && !moe)) bytes += sharded * gemm_input;
+  bytes += attention_activation_bytes(s, z, gemm_input);
+  if (moe)
+    bytes += expert_activation_bytes(s, z, gemm_input);
+  else if (!again.mlp)
+    bytes += mlp_activation_bytes(z.tokens, z.ffn, z.glu, gemm_input);
   if (s.model.hidden_dropout) bytes += sharded * 2;
-  // The inputs of the q and k norms are kept beside what the norms make of them.
-  if (s.model.qk_norm) bytes += z.tokens * (z.head_features + z.kv_features) * 2;
   if (s.recompute != Recompute::core_attention) bytes += score_bytes(s);
   return bytes;
 }

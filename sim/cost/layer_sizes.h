@@ -35,22 +35,9 @@ LayerSizes layer_sizes(const Scenario& scenario);
 constexpr Gemm dgrad(const Gemm& g) { return {g.m, g.k, g.n, g.batch}; }
 constexpr Gemm wgrad(const Gemm& g) { return {g.n, g.k, g.m, g.batch}; }
 
-/// One parameter tensor on one rank.
-struct ParameterTensor {
-  int64_t elements = 0;
-  bool gemm_weight = false;  ///< of a layer's linear module: kept in fp8 where the layer is
-  bool replicated = false;   ///< the same on every TP rank, its gradient of this rank's tokens only
-                             ///< under sequence parallelism (norms, biases of row-parallel modules)
-};
-/// Parameters on one rank, in registration order inside their module.
-std::vector<ParameterTensor> layer_parameters(const Model& model, int tp);
-std::vector<ParameterTensor> embedding_parameters(const Model& model, int tp);
-/// Final norm and, when `output_weight`, the output projection.
-std::vector<ParameterTensor> head_parameters(const Model& model, int tp, bool output_weight);
-
-/// Bytes of activations one layer keeps for its backward, before recompute (semantics: Transformer
-/// Engine, flash attention).
-double layer_activation_bytes(const Scenario& scenario, bool fp8);
+/// Bytes of activations that decoder layer `layer` keeps for its backward, without the modules that
+/// recompute_modules names (Transformer Engine, flash attention).
+double layer_activation_bytes(const Scenario& scenario, int layer, bool fp8);
 /// Of one layer's scores, when attention materialises them (softmax, mask and dropout output), kept
 /// or recomputed.
 double score_bytes(const Scenario& scenario);

@@ -14,40 +14,6 @@ namespace {
 /// reads p, g, m, v and writes p, m, v).
 constexpr double adam_bytes = 28, norm_bytes = 4, grad_copy_bytes = 6, unscale_bytes = 8;
 
-std::vector<Parameter> chunk_parameters(const Scenario& s, const StageChunk& chunk,
-                                        int64_t& replicated) {
-  std::vector<Parameter> parameters;
-  // Megatron-Core marks the embedding as shared when its two copies are on different ranks.
-  const bool copies = s.model.tied_embeddings && s.parallel.pp > 1;
-  const auto add = [&](const std::vector<ParameterTensor>& tensors, int owner, bool fp8) {
-    for (const ParameterTensor& t : tensors) {
-      parameters.push_back({.elements = t.elements,
-                            .owner = owner,
-                            .alone = false,
-                            .bytes = fp8 && t.gemm_weight ? 1 : 2});
-      if (t.replicated) replicated += t.elements;
-    }
-  };
-  const int tp = s.parallel.tp;
-  if (chunk.embedding) {
-    add(embedding_parameters(s.model, tp), 0, false);
-    parameters.front().alone = copies;
-  }
-  for (int i = 0; i < chunk.layer_count; ++i)
-    add(layer_parameters(s.model, tp), i + 1,
-        s.precision.fp8_param_gather && quantised(s, chunk.first_layer + i));
-  if (chunk.head) {
-    // A tied output weight is a copy of the embedding when the two live on different ranks.
-    const bool weight = !s.model.tied_embeddings || s.parallel.pp > 1;
-    add(head_parameters(s.model, tp, weight), chunk.layer_count + 1, false);
-    parameters.back().alone = copies;
-  }
-  // Only the distributed optimizer lays its buffers out by such marks.
-  if (!s.data_parallel.distributed_optimizer)
-    for (Parameter& p : parameters) p.alone = false;
-  return parameters;
-}
-
 }  // namespace
 
 DataParallelWriter::DataParallelWriter(const Scenario& scenario,
@@ -65,30 +31,14 @@ DataParallelWriter::DataParallelWriter(const Scenario& scenario,
     order_ = interleaved_order(
         chunks, static_cast<int>(s_.batch.microbatches),
         s_.parallel.microbatch_group > 0 ? s_.parallel.microbatch_group : s_.parallel.pp);
-  const int64_t group = int64_t{s_.parallel.dp} * s_.parallel.cp;
-  for (size_t d = 0; d < devices.size(); ++d) {
-    for (int c = 0; c < chunks; ++c) {
-      const StageChunk& stage_chunk =
-          split[static_cast<size_t>(c * s_.parallel.pp + devices[d].stage)];
+  for (size_t d = 0; d < devices.size(); ++d)
+    for (ChunkShard& shard : chunk_shards(s_, split, devices[d].stage)) {
       ChunkState state;
-      const std::vector<Parameter> parameters = chunk_parameters(s_, stage_chunk, state.replicated);
-      const bool bucketed = devices[d].stage == 0 && c == 0 && s_.overlap.overlap_grad_reduce &&
-                            !s_.overlap.param_gather_with_optimizer_step;
-      if (stage_chunk.head) state.head_owner = stage_chunk.layer_count + 1;
-      if (!parameters.empty())
-        state.buckets =
-            form_buckets(parameters, bucketed ? s_.data_parallel.bucket_size : std::nullopt, group);
-      for (const Bucket& b : state.buckets) {
-        state.elements += b.elements;
-        state.parameter_bytes += b.parameter_bytes;
-      }
-      state.shard =
-          s_.data_parallel.distributed_optimizer ? state.elements / group : state.elements;
-      state.gathers.assign(state.buckets.size(), no_task);
-      state.reduced.assign(state.buckets.size(), false);
+      state.gathers.assign(shard.buckets.size(), no_task);
+      state.reduced.assign(shard.buckets.size(), false);
+      state.shard = std::move(shard);
       state_[d].push_back(std::move(state));
     }
-  }
 }
 
 Label DataParallelWriter::label(OpKind op, int chunk, size_t part) const {
@@ -102,7 +52,7 @@ Label DataParallelWriter::label(OpKind op, int chunk, size_t part) const {
 
 int64_t DataParallelWriter::local_parameters(uint32_t device) const {
   int64_t sum = 0;
-  for (const ChunkState& c : state_[device]) sum += c.elements;
+  for (const ChunkState& c : state_[device]) sum += c.shard.elements;
   return sum;
 }
 
@@ -116,10 +66,10 @@ void DataParallelWriter::optimizer_kernels(uint32_t device, int first_chunk, int
   double owned = 0, written = 0;
   for (int c = first_chunk; c < last_chunk; ++c) {
     const ChunkState& state = chunk(device, c);
-    if (state.elements == 0) continue;
-    const auto shard = static_cast<double>(state.shard);
+    if (state.shard.elements == 0) continue;
+    const auto shard = static_cast<double>(state.shard.owned);
     owned += shard;
-    written += state.parameter_bytes * shard / static_cast<double>(state.elements);
+    written += state.shard.parameter_bytes * shard / static_cast<double>(state.shard.elements);
   }
   if (owned == 0) return;
   w_.kernel(device, kernels_.streaming({owned * adam_bytes}), label(OpKind::adam, first_chunk, 0));
@@ -160,10 +110,10 @@ void DataParallelWriter::before_forward(uint32_t device, int virtual_step) {
 void DataParallelWriter::gather(uint32_t device, int c) {
   ChunkState& state = state_[device][static_cast<size_t>(c)];
   // Forward order: the last bucket holds the chunk's first parameters.
-  for (size_t b = state.buckets.size(); b-- > 0;) {
+  for (size_t b = state.shard.buckets.size(); b-- > 0;) {
     if (state.gathers[b] != no_task) continue;
     const CollectiveCost cost =
-        collective_cost(Collective::all_gather, {state.buckets[b].parameter_bytes},
+        collective_cost(Collective::all_gather, {state.shard.buckets[b].parameter_bytes},
                         w_.placement(device, Meeting::dp), s_.cluster);
     state.gathers[b] =
         w_.collective(device, Meeting::dp, Stream::dp, cost, label(OpKind::dp_all_gather, c, b));
@@ -174,8 +124,8 @@ void DataParallelWriter::need(uint32_t device, int c, int owner) {
   if (!gathers()) return;
   gather(device, c);  // the first forward hook launches what nothing launched before
   const ChunkState& state = chunk(device, c);
-  for (size_t b = 0; b < state.buckets.size(); ++b)
-    if (state.buckets[b].first_owner <= owner && owner <= state.buckets[b].last_owner)
+  for (size_t b = 0; b < state.shard.buckets.size(); ++b)
+    if (state.shard.buckets[b].first_owner <= owner && owner <= state.shard.buckets[b].last_owner)
       w_.wait(device, state.gathers[b]);
 }
 
@@ -183,7 +133,7 @@ void DataParallelWriter::reduce(uint32_t device, int c, size_t b) {
   ChunkState& state = state_[device][static_cast<size_t>(c)];
   if (state.reduced[b]) return;
   state.reduced[b] = true;
-  const auto elements = static_cast<double>(state.buckets[b].elements);
+  const auto elements = static_cast<double>(state.shard.buckets[b].elements);
   const double bytes = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
   if (!s_.data_parallel.average_in_collective)
     w_.kernel(device, kernels_.streaming({elements * bytes * 2}), label(OpKind::grad_scale, c, b));
@@ -198,19 +148,20 @@ void DataParallelWriter::reduce(uint32_t device, int c, size_t b) {
 
 /// The output projection's gradient comes after the drain: what it is part of is reduced then.
 bool DataParallelWriter::deferred(uint32_t device, int c) const {
-  return s_.overlap.defer_embedding_wgrad && chunk(device, c).head_owner > 0;
+  return s_.overlap.defer_embedding_wgrad && chunk(device, c).shard.head_owner > 0;
 }
 
 void DataParallelWriter::reduce_rest(uint32_t device, int c) {
-  for (size_t b = 0; b < chunk(device, c).buckets.size(); ++b) reduce(device, c, b);
+  for (size_t b = 0; b < chunk(device, c).shard.buckets.size(); ++b) reduce(device, c, b);
 }
 
 void DataParallelWriter::gradient_ready(uint32_t device, int c, int owner) {
   if (!reduces() || !hooks(device)) return;
   const ChunkState& state = chunk(device, c);
-  for (size_t b = 0; b < state.buckets.size(); ++b) {
-    const bool waits = deferred(device, c) && state.buckets[b].last_owner == state.head_owner;
-    if (state.buckets[b].first_owner == owner && !waits) reduce(device, c, b);
+  for (size_t b = 0; b < state.shard.buckets.size(); ++b) {
+    const bool waits =
+        deferred(device, c) && state.shard.buckets[b].last_owner == state.shard.head_owner;
+    if (state.shard.buckets[b].first_owner == owner && !waits) reduce(device, c, b);
   }
 }
 
@@ -231,7 +182,8 @@ void DataParallelWriter::synchronise_gradients(uint32_t device) {
     // They see only this rank's shard of the sequence: their gradients are summed over TP,
     // coalesced.
     double replicated = 0;
-    for (const ChunkState& c : state_[device]) replicated += static_cast<double>(c.replicated);
+    for (const ChunkState& c : state_[device])
+      replicated += static_cast<double>(c.shard.replicated);
     const CollectiveCost cost = collective_cost(Collective::all_reduce, {replicated * main_grad},
                                                 w_.placement(device, Meeting::tp), s_.cluster);
     w_.wait(device, w_.collective(device, Meeting::tp, Stream::tp, cost,
@@ -255,7 +207,7 @@ void DataParallelWriter::end_step(uint32_t device) {
   for (TaskId r : reductions_[device]) w_.wait(device, r);
   synchronise_gradients(device);
   double owned = 0;
-  for (const ChunkState& c : state_[device]) owned += static_cast<double>(c.shard);
+  for (const ChunkState& c : state_[device]) owned += static_cast<double>(c.shard.owned);
   double bytes = norm_bytes;
   if (!s_.precision.grad_reduce_in_fp32) bytes += grad_copy_bytes;
   if (s_.precision.parameters == Dtype::fp16) bytes += unscale_bytes;

@@ -11,23 +11,18 @@
 #include <vector>
 
 #include "sim/cost/kernel.h"
+#include "sim/lower/shards.h"
 #include "sim/lower/step_writer.h"
-#include "sim/parallel/bucket.h"
 #include "sim/parallel/schedule.h"
 #include "sim/parallel/stages.h"
 
 namespace stepsim {
 
-/// One model chunk's parameters on one device.
+/// One model chunk's parameters on one device, and what has been launched for them.
 struct ChunkState {
-  std::vector<Bucket> buckets;
+  ChunkShard shard;
   std::vector<TaskId> gathers;  ///< by bucket, no_task when not launched or not needed
   std::vector<bool> reduced;    ///< by bucket
-  int64_t elements = 0;         ///< padded, all buckets
-  int64_t shard = 0;            ///< what this rank's optimizer owns
-  double parameter_bytes = 0;   ///< of `elements`, as gathered
-  int head_owner = 0;           ///< the head's unit number; 0 when it is elsewhere
-  int64_t replicated = 0;       ///< elements whose gradients are summed over TP at the end
 };
 
 /// Units of work in a chunk are numbered: 0 the embedding, 1..n the layers, n+1 the head.

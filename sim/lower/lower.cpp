@@ -23,9 +23,10 @@ std::vector<SimulatedDevice> simulated_devices(const Mesh& mesh, const Folding& 
 BucketRow bucket_row(const Scenario& s, const ChunkState& state, int stage, int chunk) {
   return {.stage = stage,
           .chunk = chunk,
-          .count = static_cast<int>(state.buckets.size()),
-          .elements = state.elements,
-          .bytes = static_cast<double>(state.elements) * (s.precision.grad_reduce_in_fp32 ? 4 : 2)};
+          .count = static_cast<int>(state.shard.buckets.size()),
+          .elements = state.shard.elements,
+          .bytes = static_cast<double>(state.shard.elements) *
+                   (s.precision.grad_reduce_in_fp32 ? 4 : 2)};
 }
 
 TaskGraph finish(StepWriter& writer, std::vector<RendezvousMember>& members) {
@@ -61,7 +62,8 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding,
                   const Fabric& fabric) {
   if (s.costs) return lower_given(s, mesh, folding, fabric);
   std::vector<SimulatedDevice> devices = simulated_devices(mesh, folding);
-  const std::vector<StageChunk> split = split_layers(s.parallel, s.model.layers);
+  const std::vector<StageChunk> split =
+      split_layers(s.parallel, s.model.layers, s.model.mtp_layers);
   StepWriter writer(s, mesh, folding, fabric);
   DataParallelWriter data_parallel(s, split, writer, devices);
   PipelineWriter pipeline(s, mesh, folding, split, writer, &data_parallel);
@@ -75,7 +77,7 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding,
     data_parallel.end_step(d);
     int64_t owned = 0;
     const int chunks = s.parallel.chunks(), stage = devices[d].stage;
-    for (int c = 0; c < chunks; ++c) owned += data_parallel.chunk(d, c).shard;
+    for (int c = 0; c < chunks; ++c) owned += data_parallel.chunk(d, c).shard.owned;
     std::vector<StageChunk> own;
     for (int c = 0; c < chunks; ++c)
       own.push_back(split[static_cast<size_t>(c * s.parallel.pp + stage)]);

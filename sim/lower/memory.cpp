@@ -10,17 +10,21 @@ namespace {
 
 /// What is alive beside the kept activations while one unit is recomputed: its layers in full.
 double recompute_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
-  int largest = 0;
-  for (const StageChunk& c : chunks) largest = std::max(largest, c.layer_count);
+  int largest = 0, layer = 0;  // the last layer of the chunk stands for its block
+  for (const StageChunk& c : chunks)
+    if (c.layer_count > largest) {
+      largest = c.layer_count;
+      layer = c.first_layer + c.layer_count - 1;
+    }
   switch (s.recompute) {
     case Recompute::none:
       return 0;
     case Recompute::core_attention:
       return score_bytes(s);
     case Recompute::full_uniform:  // a block of layers at a time
-      return std::min(s.recompute_layers, largest) * layer_activation_bytes(s, false);
+      return std::min(s.recompute_layers, largest) * layer_activation_bytes(s, layer, false);
     case Recompute::full_block:  // a layer at a time
-      return largest > 0 ? layer_activation_bytes(s, false) : 0;
+      return largest > 0 ? layer_activation_bytes(s, layer, false) : 0;
   }
   return 0;
 }
@@ -46,15 +50,27 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
     kept.activations = (chunk.layer_count + s.recompute_layers - 1) / s.recompute_layers * input;
   else
     for (int i = 0; i < chunk.layer_count; ++i)
-      kept.activations +=
-          recomputed(s, i) ? input : layer_activation_bytes(s, quantised(s, chunk.first_layer + i));
+      kept.activations += recomputed(s, i)
+                              ? input
+                              : layer_activation_bytes(s, chunk.first_layer + i,
+                                                       quantised(s, chunk.first_layer + i));
+  // A prediction module is a layer and the two inputs of its projection; it has logits of its own.
+  const int last = s.model.layers - 1;
+  kept.activations += chunk.mtp * (layer_activation_bytes(s, last, quantised(s, last)) + 4 * input);
   if (chunk.head) {
     kept.activations += 2 * input;
     // 16-bit logits, which the fused kernel overwrites with their gradient; the others keep an fp32
     // softmax beside them.
-    kept.logits = z.tokens * z.vocab * (s.cross_entropy == CrossEntropy::te ? 2 : 2 + 4);
+    kept.logits = (1 + s.model.mtp_layers) * z.tokens * z.vocab *
+                  (s.cross_entropy == CrossEntropy::te ? 2 : 2 + 4);
   }
   return kept;
+}
+
+bool head_deferred(const Scenario& s, int microbatch) {
+  // A limit of 0 defers every microbatch (Megatron-Core tensor_parallel/layers.py).
+  const int limit = s.overlap.wgrad_deferral_limit;
+  return s.overlap.defer_embedding_wgrad && (limit == 0 || microbatch < limit);
 }
 
 double deferred_head_bytes(const Scenario& s) {
@@ -70,7 +86,7 @@ DeviceMemory device_memory(const Scenario& s, std::span<const StageChunk> chunks
   // Engine).
   m.parameters = local * 2;
   m.gradients = local * (s.precision.grad_reduce_in_fp32 ? 4 : 2);
-  m.optimizer = static_cast<double>(owned) * 12;  // fp32 master weight and two moments
+  m.optimizer = static_cast<double>(owned) * s.data_parallel.optimizer_bytes;
   double activations = 0, logits = 0, most = -1;
   for (const MemoryEvent& e : events) {
     activations += e.bytes;

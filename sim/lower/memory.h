@@ -19,6 +19,8 @@ Kept kept_by(const Scenario& scenario, const StageChunk& chunk);
 /// The head's input and output gradient of one microbatch, kept when its weight gradient is
 /// deferred.
 double deferred_head_bytes(const Scenario& scenario);
+/// The output projection's weight gradient of this microbatch waits for the drain.
+bool head_deferred(const Scenario& scenario, int microbatch);
 /// Decoder layer `layer` of the model is quantised to fp8.
 bool quantised(const Scenario& scenario, int layer);
 /// The forward of the chunk's i-th layer runs again before its backward.

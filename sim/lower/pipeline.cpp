@@ -22,9 +22,7 @@ const StageChunk& PipelineWriter::stage_chunk(int chunk) const {
 }
 
 bool PipelineWriter::head_deferred(const StageChunk& chunk, int microbatch) const {
-  // A limit of 0 defers every microbatch (Megatron-Core tensor_parallel/layers.py).
-  const int limit = s_.overlap.wgrad_deferral_limit;
-  return chunk.head && s_.overlap.defer_embedding_wgrad && (limit == 0 || microbatch < limit);
+  return chunk.head && stepsim::head_deferred(s_, microbatch);
 }
 
 void PipelineWriter::make_templates(uint32_t device) {

@@ -9,15 +9,18 @@ std::vector<StageChunk> laid_out(const std::vector<LayoutStage>& layout) {
   std::vector<StageChunk> split;
   int next = 0;
   for (const LayoutStage& s : layout) {
-    split.push_back(
-        {.first_layer = next, .layer_count = s.layers, .embedding = s.embedding, .head = s.loss});
+    split.push_back({.first_layer = next,
+                     .layer_count = s.layers,
+                     .embedding = s.embedding,
+                     .head = s.loss,
+                     .mtp = s.mtp});
     next += s.layers;
   }
   return split;
 }
 }  // namespace
 
-std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers) {
+std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers, int mtp) {
   if (!parallel.layout.empty()) return laid_out(parallel.layout);
   const int ranks = parallel.pp, chunks = parallel.chunks(), stages = ranks * chunks;
   const bool uneven = parallel.first_stage_layers || parallel.last_stage_layers;
@@ -50,6 +53,7 @@ std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers) {
     next += chunk.layer_count;
   }
   assert(next == layers);
+  split.back().mtp = mtp;
   return split;
 }
 

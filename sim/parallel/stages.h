@@ -14,10 +14,12 @@ namespace stepsim {
 struct StageChunk {
   int first_layer = 0, layer_count = 0;
   bool embedding = false, head = false;
+  int mtp = 0;  ///< prediction modules
 };
 
 /// Indexed by virtual stage chunk * pp + rank. The split must be valid (checked when the scenario
 /// was read).
-std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers);
+/// Without a layout the `mtp` prediction modules are on the last stage.
+std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers, int mtp = 0);
 
 }  // namespace stepsim

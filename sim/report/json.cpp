@@ -3,6 +3,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "sim/report/json_parts.h"
+
 namespace stepsim {
 
 std::string_view name(ScheduleKind kind) {
@@ -21,19 +23,6 @@ std::string_view name(Dtype type) {
 }
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
-/// JSON text of ours; text that is none is kept as a string.
-Json parsed(const std::string& text) {
-  Json value = Json::parse(text, nullptr, false);
-  return value.is_discarded() ? Json(text) : value;
-}
 
 /// A cause can occur in this scenario; otherwise its share is null, not 0.
 bool applies(Cause cause, const Scenario& s, const Report& r) {
@@ -115,56 +104,6 @@ Json communication_seconds(const CommunicationTable& table) {
           {"embedding", of(CommClass::embedding)}};
 }
 
-Json memory(const std::optional<MemoryReport>& memory) {
-  if (!memory) return nullptr;
-  const DeviceMemory& m = memory->sizes;
-  return {{"peak_bytes", memory->peak_bytes()},
-          {"rank", memory->rank},
-          {"reserve_bytes", m.reserve},
-          {"capacity_bytes", memory->capacity_bytes},
-          {"fits", memory->fits()},
-          {"by_class",
-           {{"parameters", m.parameters},
-            {"gradients", m.gradients},
-            {"optimizer", m.optimizer},
-            {"activations", m.activations},
-            {"logits", m.logits},
-            {"buffers", m.buffers}}}};
-}
-
-Json findings(const std::vector<Finding>& findings) {
-  Json out = Json::array();
-  for (const Finding& f : findings)
-    out.push_back({{"id", f.id},
-                   {"kind", name(f.kind)},
-                   {"key", f.key},
-                   {"pointer", f.pointer},
-                   {"requested", f.requested},
-                   {"effective", f.effective},
-                   {"reason", f.reason}});
-  return out;
-}
-
-Json mesh(const Scenario& scenario, const std::vector<Straddling>& straddling) {
-  const Parallelism& p = scenario.parallel;
-  Json groups = Json::array();
-  for (const Straddling& s : straddling)
-    groups.push_back({{"group", name(s.kind)}, {"groups", s.groups}, {"domains", s.domains}});
-  return {{"world", p.world()},
-          {"tp", p.tp},
-          {"pp", p.pp},
-          {"vp", or_null(p.vp)},
-          {"cp", p.cp},
-          {"dp", p.dp},
-          {"ep", nullptr},
-          {"etp", nullptr},
-          {"edp", nullptr},
-          {"min_gpus", Mesh(p).min_gpus()},
-          {"microbatches", scenario.batch.microbatches},
-          {"schedule", name(scenario.schedule)},
-          {"straddling", groups}};
-}
-
 }  // namespace
 
 std::string report_json(const Scenario& scenario, const Report& report,
@@ -172,7 +111,7 @@ std::string report_json(const Scenario& scenario, const Report& report,
   Json out;
   out["schema"] = "stepsim.report/1";
   out["version"] = STEPSIM_VERSION;
-  out["scenario"] = scenario.resolved_json.empty() ? Json() : parsed(scenario.resolved_json);
+  out["scenario"] = scenario.resolved_json.empty() ? Json() : parsed_json(scenario.resolved_json);
   out["step_time_seconds"] = report.step_seconds;
   out["interval"] = nullptr;
   out["tokens_per_second_per_gpu"] = or_null(report.tokens_per_second_per_gpu);
@@ -192,22 +131,15 @@ std::string report_json(const Scenario& scenario, const Report& report,
                               {"stage", d.stage},
                               {"ledger", ledger(d.ledger, scenario, report)},
                               {"peak_bytes", or_null(d.peak_bytes)}});
-  out["memory"] = memory(report.memory);
+  out["memory"] = memory_json(report.memory);
   out["critical_path"] = Json::array();
   for (const PathPart& p : report.critical_path)
     out["critical_path"].push_back({{"kind", p.kind}, {"seconds", p.seconds}});
-  out["findings"] = findings(scenario.findings);
-  out["effective"] = Json::object();
-  for (const auto& [key, value] : scenario.effective) out["effective"][key] = parsed(value);
+  out["findings"] = findings_json(scenario.findings);
+  out["effective"] = effective_json(scenario);
   out["not_modelled"] = scenario.not_modelled;
-  out["mesh"] = mesh(scenario, report.straddling);
-  out["buckets"] = Json::array();
-  for (const BucketRow& b : report.buckets)
-    out["buckets"].push_back({{"stage", b.stage},
-                              {"chunk", b.chunk},
-                              {"count", b.count},
-                              {"elements", b.elements},
-                              {"bytes", b.bytes}});
+  out["mesh"] = mesh_json(scenario, report.straddling);
+  out["buckets"] = buckets_json(report.buckets);
   out["counts"] = {
       {"gpus", report.gpus}, {"simulated_devices", report.devices.size()}, {"tasks", report.tasks}};
   if (timing) {

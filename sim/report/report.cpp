@@ -72,6 +72,10 @@ Report make_report(const Scenario& scenario, const LoweredStep& step, const Time
   if (!scenario.model.tied_embeddings)
     std::erase_if(report.straddling,
                   [](const Straddling& s) { return s.kind == GroupKind::embedding; });
+  if (!scenario.model.moe.present())
+    std::erase_if(report.straddling, [](const Straddling& s) {
+      return s.kind == GroupKind::ep || s.kind == GroupKind::etp || s.kind == GroupKind::edp;
+    });
   return report;
 }
 

@@ -10,6 +10,7 @@
 #include "sim/config/read.h"
 #include "sim/cost/layer_sizes.h"
 #include "sim/cost/model_flops.h"
+#include "sim/cost/parameters.h"
 
 using namespace stepsim;
 
@@ -33,7 +34,7 @@ int64_t sum(const std::vector<ParameterTensor>& v) {
 
 int64_t parts(const Model& m) {
   const bool output_weight = !m.tied_embeddings;
-  return sum(embedding_parameters(m, 1)) + m.layers * sum(layer_parameters(m, 1)) +
+  return sum(embedding_parameters(m, 1)) + m.layers * sum(layer_parameters(m, 0, {})) +
          sum(head_parameters(m, 1, output_weight));
 }
 
@@ -128,7 +129,7 @@ TEST_CASE(
     for (int tp : {2, 4, 8}) {
       CAPTURE(name);
       CAPTURE(tp);
-      CHECK((sum(layer_parameters(m, tp)) - whole) * tp + whole == sum(layer_parameters(m, 1)));
+      CHECK((sum(layer_parameters(m, 0, {.tp = tp})) - whole) * tp + whole == sum(layer_parameters(m, 0, {})));
     }
   }
 }
@@ -172,15 +173,15 @@ TEST_CASE("activations kept by a layer, by hand") {
              .gated_mlp = false};
   s.batch = {.global = 1, .micro = 2, .sequence = 512, .microbatches = 1};
   const double sbh = 512.0 * 2 * 1024;
-  CHECK(layer_activation_bytes(s, false) == sbh * (4 + 4 + 6 + 2 + 16) + 512 * 2 * 16 * 4.0);
+  CHECK(layer_activation_bytes(s, 0, false) == sbh * (4 + 4 + 6 + 2 + 16) + 512 * 2 * 16 * 4.0);
   // GEMM inputs (norm outputs, attention output, activation output) kept in one byte.
-  CHECK(layer_activation_bytes(s, true) == sbh * (4 + 2 + 6 + 1 + 12) + 512 * 2 * 16 * 4.0);
+  CHECK(layer_activation_bytes(s, 0, true) == sbh * (4 + 2 + 6 + 1 + 12) + 512 * 2 * 16 * 4.0);
   s.cluster.stack.fused_attention = false;
-  CHECK(layer_activation_bytes(s, false) ==
+  CHECK(layer_activation_bytes(s, 0, false) ==
         sbh * 32 + 512 * 2 * 16 * 4.0 + 512.0 * 2 * 512 * 16 * 5);
   s.recompute = Recompute::core_attention;
-  CHECK(layer_activation_bytes(s, false) == sbh * 32 + 512 * 2 * 16 * 4.0);
+  CHECK(layer_activation_bytes(s, 0, false) == sbh * 32 + 512 * 2 * 16 * 4.0);
   // q and k before their norms are kept too.
   s.model.qk_norm = true;
-  CHECK(layer_activation_bytes(s, false) == sbh * 36 + 512 * 2 * 16 * 4.0);
+  CHECK(layer_activation_bytes(s, 0, false) == sbh * 36 + 512 * 2 * 16 * 4.0);
 }

@@ -1,0 +1,95 @@
+#include "sim/lower/inventory.h"
+
+#include <algorithm>
+
+#include "sim/lower/memory.h"
+#include "sim/parallel/mesh.h"
+#include "sim/parallel/schedule.h"
+
+namespace stepsim {
+
+namespace {
+
+/// The allocations of one rank's schedule, in its order.
+std::vector<MemoryEvent> allocations(const Scenario& s, const std::vector<StageChunk>& split,
+                                     int stage, int& most_in_flight) {
+  std::vector<Kept> kept;
+  for (int c = 0; c < s.parallel.chunks(); ++c)
+    kept.push_back(kept_by(s, split[static_cast<size_t>(c * s.parallel.pp + stage)]));
+  const bool head =
+      split[static_cast<size_t>((s.parallel.chunks() - 1) * s.parallel.pp + stage)].head;
+  std::vector<MemoryEvent> events;
+  int live = 0;
+  for (const Action& a : schedule_row(s.schedule).program(schedule_shape(s), stage)) {
+    const Kept& k = kept[a.chunk];
+    if (a.kind == ActionKind::forward) {
+      events.push_back({no_task, k.activations, k.logits});
+      most_in_flight = std::max(most_in_flight, ++live);
+    }
+    if (a.kind != ActionKind::backward) continue;
+    events.push_back({no_task, -k.activations, -k.logits});
+    --live;
+    if (head && a.chunk + 1 == s.parallel.chunks() && head_deferred(s, a.microbatch))
+      events.push_back({no_task, deferred_head_bytes(s)});
+  }
+  return events;
+}
+
+}  // namespace
+
+int64_t StageInventory::parameters() const {
+  int64_t sum = 0;
+  for (const ChunkShard& c : chunks) sum += c.elements + c.expert_elements;
+  return sum;
+}
+
+std::vector<StageInventory> inventory(const Scenario& s) {
+  const Mesh mesh(s.parallel);
+  const std::vector<StageChunk> split =
+      split_layers(s.parallel, s.model.layers, s.model.mtp_layers);
+  std::vector<StageInventory> stages;
+  for (int stage = 0; stage < s.parallel.pp; ++stage) {
+    StageInventory row;
+    row.rank = stage * mesh.stage_stride();
+    row.chunks = chunk_shards(s, split, stage);
+    int64_t owned = 0;
+    for (const ChunkShard& c : row.chunks) owned += c.owned;
+    std::vector<StageChunk> own;
+    for (int c = 0; c < s.parallel.chunks(); ++c)
+      own.push_back(split[static_cast<size_t>(c * s.parallel.pp + stage)]);
+    row.memory = device_memory(s, own, row.parameters(), owned,
+                               allocations(s, split, stage, row.most_in_flight));
+    stages.push_back(std::move(row));
+  }
+  return stages;
+}
+
+std::vector<BucketRow> bucket_rows(const Scenario& s, const std::vector<StageInventory>& stages) {
+  std::vector<BucketRow> rows;
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    for (size_t c = 0; c < stages[stage].chunks.size(); ++c) {
+      const ChunkShard& shard = stages[stage].chunks[c];
+      rows.push_back({.stage = static_cast<int>(stage),
+                      .chunk = static_cast<int>(c),
+                      .count = static_cast<int>(shard.buckets.size()),
+                      .elements = shard.elements,
+                      .bytes = static_cast<double>(shard.elements) *
+                               (s.precision.grad_reduce_in_fp32 ? 4 : 2)});
+    }
+  return rows;
+}
+
+RuleOfThumb RuleOfThumb::per_gpu(int tp, int pp) const {
+  const double ranks = static_cast<double>(tp) * pp;
+  return {parameters / ranks, gradients / ranks, optimizer / ranks, activations / ranks};
+}
+
+RuleOfThumb rule_of_thumb(double parameters, const Model& m, const Batch& b) {
+  return {.parameters = 2 * parameters,
+          .gradients = 2 * parameters,
+          .optimizer = 4 * parameters,
+          .activations = 18 * static_cast<double>(b.sequence * b.micro) *
+                         static_cast<double>(m.hidden) * m.layers};
+}
+
+}  // namespace stepsim

@@ -1,0 +1,88 @@
+#include "sim/lower/shards.h"
+
+#include "sim/cost/parameters.h"
+#include "sim/lower/memory.h"
+
+namespace stepsim {
+
+namespace {
+
+/// Parameters of one chunk in registration order: dense ones and routed experts apart.
+struct ChunkParameters {
+  std::vector<Parameter> dense, expert;
+  int64_t replicated = 0;
+};
+
+ChunkParameters chunk_parameters(const Scenario& s, const StageChunk& chunk) {
+  ChunkParameters all;
+  const Sharding sharding{.tp = s.parallel.tp, .ep = s.parallel.ep, .etp = s.parallel.etp};
+  const int tp = sharding.tp;
+  const auto add = [&](const std::vector<ParameterTensor>& tensors, int owner, bool fp8) {
+    for (const ParameterTensor& t : tensors) {
+      (t.expert ? all.expert : all.dense)
+          .push_back({.elements = t.elements,
+                      .owner = owner,
+                      .alone = false,
+                      .bytes = fp8 && t.gemm_weight ? 1 : 2});
+      if (t.replicated) all.replicated += t.elements;
+    }
+  };
+  // Megatron-Core marks the embedding as shared when its two copies are on different ranks; only
+  // the distributed optimizer lays its buffers out by such marks.
+  const bool alone =
+      s.model.tied_embeddings && s.parallel.pp > 1 && s.data_parallel.distributed_optimizer;
+  if (chunk.embedding) {
+    add(embedding_parameters(s.model, tp), 0, false);
+    all.dense.front().alone = alone;
+  }
+  for (int i = 0; i < chunk.layer_count; ++i)
+    add(layer_parameters(s.model, chunk.first_layer + i, sharding), i + 1,
+        s.precision.fp8_param_gather && quantised(s, chunk.first_layer + i));
+  for (int i = 0; i < chunk.mtp; ++i) {
+    // A prediction module away from the embedding has a copy of it.
+    if (i == 0 && !chunk.embedding)
+      add(embedding_parameters(s.model, tp), chunk.layer_count, false);
+    add(prediction_parameters(s.model, sharding), chunk.layer_count, false);
+  }
+  if (chunk.head) {
+    // A tied output weight is a copy of the embedding when the two live on different ranks.
+    const bool weight = !s.model.tied_embeddings || s.parallel.pp > 1;
+    add(head_parameters(s.model, tp, weight), chunk.layer_count + 1, false);
+    all.dense.back().alone = alone;
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<ChunkShard> chunk_shards(const Scenario& s, const std::vector<StageChunk>& split,
+                                     int stage) {
+  std::vector<ChunkShard> shards;
+  const int64_t group = int64_t{s.parallel.dp} * s.parallel.cp, expert_group = s.parallel.edp();
+  for (int c = 0; c < s.parallel.chunks(); ++c) {
+    const StageChunk& chunk = split[static_cast<size_t>(c * s.parallel.pp + stage)];
+    const ChunkParameters parameters = chunk_parameters(s, chunk);
+    // Megatron-Core distributed_data_parallel.py: many buckets only on pipeline rank 0, chunk 0.
+    const bool bucketed = stage == 0 && c == 0 && s.overlap.overlap_grad_reduce &&
+                          !s.overlap.param_gather_with_optimizer_step;
+    const auto size = bucketed ? s.data_parallel.bucket_size : std::nullopt;
+    ChunkShard shard;
+    shard.replicated = parameters.replicated;
+    if (chunk.head) shard.head_owner = chunk.layer_count + 1;
+    if (!parameters.dense.empty()) shard.buckets = form_buckets(parameters.dense, size, group);
+    if (!parameters.expert.empty())
+      shard.expert_buckets = form_buckets(parameters.expert, size, expert_group);
+    for (const Bucket& b : shard.buckets) {
+      shard.elements += b.elements;
+      shard.parameter_bytes += b.parameter_bytes;
+    }
+    for (const Bucket& b : shard.expert_buckets) shard.expert_elements += b.elements;
+    const bool sharded = s.data_parallel.distributed_optimizer;
+    shard.owned = sharded ? shard.elements / group + shard.expert_elements / expert_group
+                          : shard.elements + shard.expert_elements;
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+}  // namespace stepsim

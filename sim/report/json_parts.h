@@ -1,0 +1,27 @@
+// Parts that the JSON of a run and of a check share.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/report/report.h"
+
+namespace stepsim {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+/// JSON text of ours; text that is none is kept as a string.
+Json parsed_json(const std::string& text);
+Json memory_json(const std::optional<MemoryReport>& memory);
+Json findings_json(const std::vector<Finding>& findings);
+Json effective_json(const Scenario& scenario);
+Json mesh_json(const Scenario& scenario, const std::vector<Straddling>& straddling);
+Json buckets_json(const std::vector<BucketRow>& buckets);
+
+}  // namespace stepsim
