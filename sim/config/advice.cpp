@@ -22,7 +22,7 @@ struct DenseStart {
 };
 constexpr std::array<DenseStart, 5> dense_starts{{
     {1e9, 1, 1, 1, 1, "1-8", "DP only"},
-    {10e9, 1, 4, 1, 1, "8-16", "TP 2-4 + DP"},
+    {10e9, 2, 4, 1, 1, "8-16", "TP 2-4 + DP"},
     {70e9, 4, 8, 2, 4, "16-64", "TP 4-8 + PP 2-4 + DP"},
     {175e9, 8, 8, 4, 8, "64-256", "TP 8 + PP 4-8 + DP"},
     {500e9, 8, 8, 8, 16, "256-1024", "TP 8 + PP 8-16 + CP 2 + DP"},

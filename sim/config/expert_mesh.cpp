@@ -110,6 +110,19 @@ void resolve_dispatcher(const ScenarioSections& sections, Scenario& scenario) {
   if (dispatcher == "allgather" && model.boolean("variable_seq_lengths", false))
     refuse(sections, scenario, model, "moe_token_dispatcher_type", "allgather-needs-fixed-lengths",
            "'allgather' cannot be combined with variable_seq_lengths");
+  const double capacity = model.number("moe_expert_capacity_factor", -1, -1e6, 1e6);
+  if (model.boolean("moe_pad_expert_input_to_capacity", false) && capacity < 0)
+    refuse(sections, scenario, model, "moe_pad_expert_input_to_capacity",
+           "padding-needs-capacity-factor", "needs a moe_expert_capacity_factor of 0 or more");
+  const std::string balance = model.string("moe_router_load_balancing_type", "aux_loss");
+  static const std::vector<std::string> dropping{"aux_loss", "seq_aux_loss", "global_aux_loss",
+                                                 "none"};
+  if (capacity >= 0 && std::find(dropping.begin(), dropping.end(), balance) == dropping.end())
+    refuse(sections, scenario, model, "moe_expert_capacity_factor",
+           "capacity-factor-needs-aux-loss",
+           "needs moe_router_load_balancing_type aux_loss, seq_aux_loss, global_aux_loss or none; "
+           "got " +
+               printable(balance));
   const bool pre_softmax = model.boolean("moe_router_pre_softmax", false);
   if (scenario.model.moe.top_k == 1 && !pre_softmax &&
       model.string("moe_router_score_function", "softmax") == "softmax")
@@ -133,6 +146,14 @@ void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scen
   };
   if (delay && !overlap)
     refuse(sections, scenario, asked, "delay_wgrad_compute", "delayed-wgrad-needs-ep-overlap",
+           "needs overlap_moe_expert_parallel_comm");
+  const std::string dispatch_key = "overlap_dispatch_backward_with_experts_wgrad";
+  if (scenario.model.moe.present() && (delay || overlap) && model.boolean(dispatch_key, false))
+    refuse(sections, scenario, model, dispatch_key, "dispatch-overlap-has-one-form",
+           "cannot be combined with overlap_moe_expert_parallel_comm or delay_wgrad_compute");
+  const std::string early_key = "ep_overlap_early_attn_memory_release";
+  if (scenario.model.moe.present() && !overlap && model.boolean(early_key, false))
+    refuse(sections, scenario, model, early_key, "early-release-needs-ep-overlap",
            "needs overlap_moe_expert_parallel_comm");
   if (!overlap) return;
   const Parallelism& p = scenario.parallel;

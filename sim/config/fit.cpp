@@ -22,8 +22,8 @@ void check_even(const ScenarioSections& sections, Scenario& scenario, int64_t la
     return;
   }
   if (layers % stages != 0 || layers == 0)
-    model.fail(
-        "pipeline_model_parallel_size",
+    return refuse(
+        sections, scenario, model, "pipeline_model_parallel_size", "layers-not-divisible",
         what + " do not split evenly over " + text(stages) +
             " stages; set another "
             "PP, num_layers_in_first/last_pipeline_stage or account_for_*_in_pipeline_split");

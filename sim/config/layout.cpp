@@ -188,7 +188,8 @@ void resolve_layout(const ScenarioSections& sections, Scenario& scenario) {
     }
     layout = read_layout(names);
   }
-  if (!layout.problem.empty()) model.fail(key, layout.problem);
+  if (!layout.problem.empty())
+    return refuse(sections, scenario, model, key, "layout-unreadable", layout.problem);
   Parallelism& p = scenario.parallel;
   const auto stages = static_cast<int>(layout.stages.size());
   if (stages == 0 || stages % p.pp != 0 || stages / p.pp > 255)

@@ -24,6 +24,13 @@ void resolve_tp(const ScenarioSections& sections, Scenario& scenario) {
   overlap.tp_comm_overlap =
       written_switch(scenario, sections, model, "tp_comm_overlap", false, false);
   const int tp = scenario.parallel.tp;
+  // Megatron-LM's arguments.py asserts what Bridge switches off.
+  if (overlap.tp_comm_overlap && sections.dialect == Dialect::megatron_lm &&
+      !scenario.parallel.sequence_parallel) {
+    refuse(sections, scenario, asked, "tp_comm_overlap", "mlm-tp-overlap-needs-sequence-parallel",
+           "needs sequence_parallel, and that needs tensor_model_parallel_size > 1");
+    overlap.tp_comm_overlap = false;
+  }
   // Bridge's gates, in its order; none of them is an error there.
   if (overlap.tp_comm_overlap && tp < 2) {
     overlap.tp_comm_overlap = false;
@@ -38,6 +45,13 @@ void resolve_tp(const ScenarioSections& sections, Scenario& scenario) {
                 "userbuffers overlap all-gathers and reduce-scatters, which only sequence "
                 "parallelism makes: model.sequence_parallel is false");
   }
+  if (overlap.tp_comm_overlap && scenario.software.transformer_engine == "none") {
+    overlap.tp_comm_overlap = false;
+    add_finding(scenario, asked, "tp_comm_overlap", "tp-overlap-needs-transformer-engine",
+                Kind::silent, "true", "false",
+                "userbuffers are Transformer Engine's, and software.transformer_engine says that "
+                "it is not installed");
+  }
   // Transformer Engine's modules outside qkv, proj, fc1 and fc2 clear the switch for every layer
   // built after them; expert linears never use it.
   if (overlap.tp_comm_overlap && scenario.model.mla.present()) {
@@ -51,6 +65,11 @@ void resolve_tp(const ScenarioSections& sections, Scenario& scenario) {
     add_finding(scenario, asked, "tp_comm_overlap", "tp-overlap-not-for-experts", Kind::advice,
                 "true", "true", "attention overlaps its collectives, expert linears never do");
   scenario.effective["model.tp_comm_overlap"] = json_text(overlap.tp_comm_overlap);
+  const auto delayed = scenario.effective.find("model.delay_wgrad_compute");
+  if (overlap.tp_comm_overlap && delayed != scenario.effective.end() && delayed->second == "true")
+    refuse(sections, scenario, asked, "delay_wgrad_compute", "delayed-wgrad-excludes-userbuffers",
+           "cannot be combined with tp_comm_overlap (Transformer Engine raises in the first "
+           "backward)");
 
   TpOverlaps methods = built_in_overlaps(tp);
   const nlohmann::json* cfg = asked.find("tp_comm_overlap_cfg");
@@ -104,12 +123,20 @@ void resolve_p2p(const ScenarioSections& sections, Scenario& scenario) {
   overlap.deallocate_pipeline_outputs = model.boolean("deallocate_pipeline_outputs", true);
   const Reader& asked =
       sections.comm_overlap.has("overlap_p2p_comm") ? sections.comm_overlap : model;
+  if (overlap.overlap_p2p && p.pp > 1 && !p.vp && sections.dialect == Dialect::megatron_lm) {
+    overlap.overlap_p2p = false;
+    overlap.batch_p2p = true;
+    add_finding(scenario, asked, "overlap_p2p_comm", "mlm-p2p-overlap-needs-vp", Kind::silent,
+                "true", "false",
+                "the non-interleaved schedule does not overlap p2p communication: Megatron-LM "
+                "clears the switch with a warning");
+  }
   if (overlap.overlap_p2p && p.pp > 1 && !p.vp)
     refuse(
         sections, scenario, asked, "overlap_p2p_comm", "p2p-overlap-needs-vp",
         "needs virtual_pipeline_model_parallel_size: the non-interleaved schedule does not overlap "
         "p2p communication (Megatron-Core raises)");
-  if (overlap.overlap_p2p && overlap.batch_p2p && p.pp > 1)
+  if (overlap.overlap_p2p && overlap.batch_p2p && p.pp > 1 && p.vp)
     refuse(sections, scenario, asked, "overlap_p2p_comm", "p2p-overlap-excludes-batching",
            "cannot be combined with batch_p2p_comm (Megatron-Core raises); got both true" +
                std::string(p.vp == 1 ? ": VP = 1 makes batched p2p the default" : ""));
@@ -141,11 +168,31 @@ void resolve_p2p(const ScenarioSections& sections, Scenario& scenario) {
 void resolve_bucket(const ScenarioSections& sections, Scenario& scenario, bool bridge_applies) {
   const Parallelism& p = scenario.parallel;
   constexpr Range elements{1, INT64_MAX};
-  const auto own = sections.ddp.optional_int("bucket_size", elements);
-  const auto user = sections.comm_overlap.optional_int("bucket_size", elements);
+  // Python's True is the integer 1.
+  const auto asked_of = [&](const Reader& section) -> std::optional<int64_t> {
+    const nlohmann::json* value = section.find("bucket_size");
+    if (!sections.collect || value == nullptr || *value != true)
+      return section.optional_int("bucket_size", elements);
+    add_finding(scenario, section, "bucket_size", "bucket-size-is-a-switch", Kind::unit, "true",
+                "1", "bucket_size is a count: true means 1 parameter, one collective per tensor");
+    return 1;
+  };
+  const auto own = asked_of(sections.ddp);
+  const auto user = asked_of(sections.comm_overlap);
   std::optional<int64_t> size = own;
   constexpr int64_t bridge_bucket = int64_t{128} << 20;
   if (bridge_applies) size = user ? user : p.dp > 1 ? std::optional(bridge_bucket) : std::nullopt;
+  if (bridge_applies && own && size != own)
+    add_finding(scenario, sections.ddp, "bucket_size", "comm-overlap-overwrites", Kind::silent,
+                json_text(*own), json_text(size),
+                "the comm_overlap section writes its bucket_size over ddp's, its automatic value "
+                "included; set comm_overlap.bucket_size");
+  // Megatron-Core ddp.py: no overlap, no buckets; overlap without a size, max(40e6, 1e6 * ranks).
+  const bool buckets = scenario.overlap.overlap_grad_reduce;
+  if (!buckets)
+    size.reset();
+  else if (!size)
+    size = std::max<int64_t>(40'000'000, 1'000'000 * int64_t{p.dp} * p.cp);
   if (user || own) {
     const Reader& asked = user ? sections.comm_overlap : sections.ddp;
     const int64_t asked_size = user.value_or(own.value_or(0));
@@ -156,12 +203,15 @@ void resolve_bucket(const ScenarioSections& sections, Scenario& scenario, bool b
         fmt::format("bucket_size counts parameters, not bytes: {} elements are {:.6g} MiB of "
                     "{}-byte gradients",
                     asked_size, static_cast<double>(asked_size) * bytes / (1 << 20), bytes));
+    if (!buckets)
+      add_finding(scenario, asked, "bucket_size", "bucket-size-needs-grad-overlap", Kind::silent,
+                  json_text(asked_size), "null",
+                  "without overlap_grad_reduce all gradients of a chunk are one bucket");
+    else if (scenario.overlap.param_gather_with_optimizer_step)
+      add_finding(scenario, asked, "bucket_size", "bucket-size-against-optimizer-step",
+                  Kind::silent, json_text(asked_size), "null",
+                  "overlap_param_gather_with_optimizer_step turns buckets off on every rank");
   }
-  // Megatron-Core ddp.py: no overlap, no buckets; overlap without a size, max(40e6, 1e6 * ranks).
-  if (!scenario.overlap.overlap_grad_reduce)
-    size.reset();
-  else if (!size)
-    size = std::max<int64_t>(40'000'000, 1'000'000 * int64_t{p.dp} * p.cp);
   scenario.data_parallel.bucket_size = size;
   scenario.effective["ddp.bucket_size"] = json_text(size);
 }
@@ -209,13 +259,23 @@ void resolve_dp(const ScenarioSections& sections, Scenario& scenario) {
                 "Bridge counts data-parallel ranks without context parallelism: DP is 1, so "
                 "nothing is overlapped although gradients are reduced over DP x CP = " +
                     std::to_string(p.cp) + " ranks");
+  if (sections.dialect == Dialect::megatron_lm && overlap.align_param_gather && !p.vp) {
+    overlap.align_param_gather = false;
+    add_finding(scenario, ddp, "align_param_gather", "mlm-align-param-gather-needs-vp",
+                Kind::silent, "true", "false",
+                "Megatron-LM clears the switch without the interleaved schedule");
+  }
   if (overlap.overlap_param_gather && !data_parallel.distributed_optimizer) {
     overlap.overlap_param_gather = overlap.align_param_gather =
         overlap.param_gather_with_optimizer_step = false;
-    add_finding(scenario, ddp, "overlap_param_gather", "param-gather-needs-distributed-optimizer",
-                Kind::silent, "true", "false",
-                "parameters are gathered only when the optimizer is sharded: "
-                "use_distributed_optimizer is false");
+    if (sections.dialect == Dialect::megatron_lm)
+      refuse(sections, scenario, ddp, "overlap_param_gather",
+             "mlm-param-gather-needs-distributed-optimizer", "needs use_distributed_optimizer");
+    else
+      add_finding(scenario, ddp, "overlap_param_gather", "param-gather-needs-distributed-optimizer",
+                  Kind::silent, "true", "false",
+                  "parameters are gathered only when the optimizer is sharded: "
+                  "use_distributed_optimizer is false");
   }
   resolve_bucket(sections, scenario, applies);
   scenario.effective["ddp.use_distributed_optimizer"] =
@@ -241,6 +301,13 @@ void resolve_embedding_wgrad(const ScenarioSections& sections, Scenario& scenari
       sections.comm_overlap.present()
           ? sections.comm_overlap.integer("wgrad_deferral_limit", -1, limit)
           : own;
+  const std::string limit_key = "wgrad_deferral_limit";
+  if (sections.comm_overlap.present() && model.has(limit_key) &&
+      own != overlap.wgrad_deferral_limit)
+    add_finding(scenario, model, limit_key, "comm-overlap-overwrites", Kind::silent,
+                json_text(int64_t{own}), json_text(int64_t{overlap.wgrad_deferral_limit}),
+                "the comm_overlap section writes its limit over the one here, its default -1 "
+                "included; set comm_overlap.wgrad_deferral_limit");
   scenario.effective["model.defer_embedding_wgrad_compute"] =
       json_text(overlap.defer_embedding_wgrad);
   scenario.effective["model.wgrad_deferral_limit"] =

@@ -120,9 +120,17 @@ void resolve_precision(const ScenarioSections& sections, Scenario& scenario) {
   } else {
     precision.grad_reduce_in_fp32 = asked.value_or(row.grad_reduce_in_fp32);
   }
+  const std::optional<bool> gather = ddp.optional_bool("fp8_param_gather");
+  if (mixed.present() && gather && *gather != precision.fp8_param_gather)
+    add_finding(scenario, ddp, "fp8_param_gather", "mixed-precision-overwrites-ddp",
+                Finding::Kind::silent, json_text(*gather), json_text(precision.fp8_param_gather),
+                "mixed_precision.setup writes its own fp8_param_gather over ddp's; set "
+                "mixed_precision.fp8_param_gather");
   scenario.effective["mixed_precision"] = json_text(precision.recipe);
   scenario.effective["ddp.grad_reduce_in_fp32"] = json_text(precision.grad_reduce_in_fp32);
-  scenario.effective["ddp.fp8_param_gather"] = json_text(precision.fp8_param_gather);
+  const bool four_bit = precision.fp8 == Fp8Recipe::nvfp4;
+  scenario.effective["ddp.fp8_param_gather"] = json_text(precision.fp8_param_gather && !four_bit);
+  scenario.effective["ddp.fp4_param_gather"] = json_text(precision.fp8_param_gather && four_bit);
 }
 
 }  // namespace stepsim

@@ -37,6 +37,9 @@ void check_modules(const ScenarioSections& sections, Scenario& scenario) {
   };
   if (m.mla_up_proj && !scenario.model.mla.present())
     no("mla-recompute-needs-mla", "mla_up_proj needs multi_latent_attention");
+  if (m.gdn_norm_out)
+    no("gdn-recompute-needs-gdn",
+       "gdn_norm_out needs gated delta networks, which no model here has");
   if (m.moe_act && !model.boolean("moe_grouped_gemm", scenario.model.moe.present()))
     no("moe-act-recompute-needs-grouped-gemm", "moe_act needs moe_grouped_gemm");
   if (m.shared_experts && model.boolean("moe_shared_expert_overlap", false))
@@ -73,6 +76,11 @@ void resolve_recompute(const ScenarioSections& sections, Scenario& scenario) {
   const auto layers = model.optional_int("recompute_num_layers", layers_range);
   scenario.effective["model.recompute_granularity"] =
       granularity.empty() ? "null" : json_text(granularity);
+  if (!granularity.empty() && scenario.parallel.sequence_parallel &&
+      model.boolean("distribute_saved_activations", false))
+    refuse(sections, scenario, model, "distribute_saved_activations",
+           "distributed-activations-exclude-sequence-parallel",
+           "cannot be combined with sequence_parallel");
   if (granularity == "full") {
     if (method.empty())
       refuse(sections, scenario, model, "recompute_method", "full-recompute-needs-method",
@@ -82,10 +90,6 @@ void resolve_recompute(const ScenarioSections& sections, Scenario& scenario) {
              "is missing; full recompute needs a number of layers");
     scenario.recompute = method == "block" ? Recompute::full_block : Recompute::full_uniform;
     scenario.recompute_layers = static_cast<int>(layers.value_or(1));
-    if (model.boolean("distribute_saved_activations", false) && scenario.parallel.sequence_parallel)
-      refuse(sections, scenario, model, "distribute_saved_activations",
-             "distributed-activations-exclude-sequence-parallel",
-             "cannot be combined with sequence_parallel");
     return;
   }
   if (granularity != "selective") return;
@@ -105,7 +109,9 @@ void resolve_recompute(const ScenarioSections& sections, Scenario& scenario) {
     if (row == module_rows.end()) {
       std::string list;
       for (const std::string& v : valid) list += (list.empty() ? "" : ", ") + v;
-      model.fail("recompute_modules", "unknown module '" + printable(name) + "'; valid: " + list);
+      refuse(sections, scenario, model, "recompute_modules", "recompute-module-unknown",
+             "unknown module '" + printable(name) + "'; valid: " + list);
+      continue;
     }
     scenario.recompute_modules.*(row->flag) = true;
     if (!row->simulated)

@@ -23,6 +23,10 @@ void read_mesh(const ScenarioSections& sections, Scenario& scenario) {
     if (p.pp < 2)
       refuse(sections, scenario, model, "virtual_pipeline_model_parallel_size", "vp-needs-pp",
              "needs pipeline_model_parallel_size > 1; got VP " + text(*vp) + ", PP " + text(p.pp));
+    else if (*vp == 1 && sections.dialect == Dialect::megatron_lm)
+      add_finding(scenario, model, "virtual_pipeline_model_parallel_size", "mlm-vp-one-is-none",
+                  Finding::Kind::silent, "1", "null",
+                  "one chunk is no interleaving for Megatron-LM: it clears VP = 1");
     else
       p.vp = static_cast<int>(*vp);
   }
@@ -78,7 +82,17 @@ void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool gi
   Batch& batch = scenario.batch;
   batch.global = sections.train.required_int("global_batch_size", {1, 1'000'000'000});
   batch.micro = sections.train.integer("micro_batch_size", 1, {1, 1 << 20});
-  if (batch.global % (batch.micro * p.dp) != 0)
+  const int64_t wave = batch.micro * p.dp, rest = batch.global % wave;
+  if (sections.train.boolean("decrease_batch_size_if_needed", false) && rest != 0 &&
+      batch.global > wave) {
+    batch.global -= rest;
+    add_finding(scenario, sections.train, "global_batch_size", "batch-rounded-down",
+                Finding::Kind::silent, text(batch.global + rest), text(batch.global),
+                "decrease_batch_size_if_needed rounds down to a multiple of micro_batch_size x DP "
+                "= " +
+                    text(wave));
+  }
+  if (batch.global % wave != 0)
     refuse(sections, scenario, sections.train, "global_batch_size", "batch-not-divisible",
            "must be a multiple of micro_batch_size x DP = " + text(batch.micro) + " x " +
                text(p.dp) + " = " + text(batch.micro * p.dp) + "; got " + text(batch.global));

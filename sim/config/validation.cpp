@@ -2,6 +2,7 @@
 // concern settings beside the meshes (training/config.py, transformer_config.py,
 // parallel_state.py).
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "sim/config/resolve.h"
@@ -11,6 +12,38 @@ namespace {
 
 using Kind = Finding::Kind;
 std::string text(int64_t value) { return std::to_string(value); }
+
+/// A version that is given and below `major`.`minor`.
+bool older(const std::string& version, int major, int minor) {
+  const size_t dot = version.find('.');
+  const auto number = [](std::string_view digits) {
+    int value = -1;
+    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return value;
+  };
+  const int first = number(version);
+  if (first < 0) return false;
+  const int second =
+      dot == std::string::npos ? 0 : number(std::string_view(version).substr(dot + 1));
+  return first < major || (first == major && second < minor);
+}
+
+/// Fine-tuning masks tokens, so ranks of one sequence average unequal losses (config.py).
+void validate_finetuning(const ScenarioSections& sections, Scenario& scenario) {
+  if (scenario.parallel.cp < 2 || !sections.dataset.present()) return;
+  const std::string class_key = "_target_", finetuning = "Finetuning";
+  const nlohmann::json* target = sections.dataset.find(class_key);
+  if (target == nullptr || !target->is_string() ||
+      target->get<std::string>().find(finetuning) == std::string::npos)
+    return;
+  if (!sections.model.boolean("calculate_per_token_loss", false))
+    refuse(sections, scenario, sections.model, "calculate_per_token_loss",
+           "finetuning-needs-per-token-loss", "must be true when fine-tuning with CP > 1");
+  if (scenario.data_parallel.average_in_collective)
+    refuse(sections, scenario, sections.ddp, "average_in_collective",
+           "finetuning-excludes-average-in-collective",
+           "must be false when fine-tuning with CP > 1");
+}
 
 void validate_context(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
@@ -62,22 +95,138 @@ void validate_sharding(const ScenarioSections& sections, Scenario& scenario) {
            "must divide the data-parallel ranks, DP x CP = " + text(ranks) +
                (scenario.model.moe.present() ? " and expert DP = " + text(p.edp()) : "") +
                "; got " + text(n));
-  bool fsdp = false;
-  for (const Reader* section : {&sections.ddp, &sections.model})
-    fsdp = fsdp || section->boolean("use_megatron_fsdp", false);
+}
+
+bool any_is_true(std::initializer_list<const Reader*> readers, const std::string& key) {
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](const Reader* reader) { return reader->boolean(key, false); });
+}
+
+/// checkpoint.`key` when it is a text; "" otherwise.
+std::string checkpoint_text(const ScenarioSections& sections, const char* key) {
+  const nlohmann::json* checkpoint = sections.top.find("checkpoint");
+  if (checkpoint == nullptr || !checkpoint->is_object()) return {};
+  const auto found = checkpoint->find(key);
+  return found != checkpoint->end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// Megatron-FSDP (config.py) and PyTorch's FSDP2 (Megatron-LM arguments.py).
+void validate_fsdp(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& ddp = sections.ddp;
+  const Parallelism& p = scenario.parallel;
+  const bool torch = any_is_true({&ddp, &sections.dist}, "use_torch_fsdp2");
+  const bool fsdp = any_is_true({&ddp, &sections.model, &sections.dist}, "use_megatron_fsdp");
+  if (torch && fsdp)
+    refuse(sections, scenario, ddp, "use_torch_fsdp2", "fsdp-has-one-form",
+           "cannot be combined with use_megatron_fsdp");
+  if (torch && (p.pp > 1 || p.ep > 1))
+    refuse(sections, scenario, ddp, "use_torch_fsdp2", "torch-fsdp-is-data-parallel-only",
+           "needs PP 1 and EP 1; got PP " + text(p.pp) + ", EP " + text(p.ep));
+  if (torch && scenario.precision.parameters != Dtype::bf16)
+    refuse(sections, scenario, ddp, "use_torch_fsdp2", "torch-fsdp-needs-bf16", "needs bf16");
+  if (torch && scenario.data_parallel.distributed_optimizer)
+    refuse(sections, scenario, ddp, "use_torch_fsdp2", "torch-fsdp-excludes-distributed-optimizer",
+           "cannot be combined with use_distributed_optimizer");
   if (!fsdp) return;
+  if (p.pp_before_dp)
+    refuse(sections, scenario, sections.dist, "use_tp_pp_dp_mapping", "fsdp-needs-default-order",
+           "cannot be combined with Megatron-FSDP");
+  if (p.vp.value_or(1) > 1 &&
+      scenario.effective["model.overlap_moe_expert_parallel_comm"] == "true")
+    refuse(sections, scenario, sections.model, "virtual_pipeline_model_parallel_size",
+           "ep-overlap-excludes-interleaved-fsdp",
+           "must be null when Megatron-FSDP and overlap_moe_expert_parallel_comm are combined");
+  const bool stored =
+      !checkpoint_text(sections, "save").empty() || !checkpoint_text(sections, "load").empty();
+  if (stored && checkpoint_text(sections, "ckpt_format") != "fsdp_dtensor")
+    refuse(sections, scenario, sections.top, "checkpoint", "fsdp-needs-dtensor-checkpoints",
+           "must have ckpt_format fsdp_dtensor with Megatron-FSDP");
   if (scenario.device_max_connections == 1)
     refuse(sections, scenario, sections.env_vars, "CUDA_DEVICE_MAX_CONNECTIONS",
            "fsdp-needs-several-queues",
            "must not be 1 with Megatron-FSDP: its gathers would wait behind compute");
-  if (!scenario.data_parallel.distributed_optimizer)
+  if (!scenario.data_parallel.distributed_optimizer) {
+    scenario.data_parallel.distributed_optimizer = true;
+    scenario.effective["ddp.use_distributed_optimizer"] = "true";
     add_finding(scenario, ddp, "use_distributed_optimizer", "fsdp-forces-distributed-optimizer",
                 Kind::silent, "false", "true",
                 "Megatron-FSDP shards the optimizer; Bridge switches the distributed optimizer on");
-  if (scenario.data_parallel.average_in_collective)
+  }
+  if (scenario.data_parallel.average_in_collective &&
+      !ddp.boolean("disable_symmetric_registration", false)) {
+    scenario.data_parallel.average_in_collective = false;
+    scenario.effective["ddp.average_in_collective"] = "false";
     add_finding(scenario, ddp, "average_in_collective", "fsdp-clears-average-in-collective",
                 Kind::silent, "true", "false",
                 "Bridge switches average_in_collective off under Megatron-FSDP");
+  }
+}
+
+/// Fine-grained offload: transformer_config.py, __post_init__.
+void validate_module_offload(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& model = sections.model;
+  if (!model.boolean("fine_grained_activation_offloading", false)) return;
+  const std::string key = "offload_modules";
+  const std::vector<std::string> modules = model.strings(key);
+  static const std::vector<std::string> valid{"core_attn", "attn_proj",      "expert_fc1",
+                                              "moe_act",   "attn_norm",      "qkv_linear",
+                                              "mlp_norm",  "fused_group_mlp"};
+  const auto holds = [&](std::string_view name) {
+    return std::find(modules.begin(), modules.end(), name) != modules.end();
+  };
+  if (modules.empty())
+    refuse(sections, scenario, model, key, "offload-needs-modules", "must name a module or more");
+  for (const std::string& module : modules)
+    if (std::find(valid.begin(), valid.end(), module) == valid.end())
+      refuse(sections, scenario, model, key, "offload-module-unknown",
+             "unknown module '" + printable(module) +
+                 "'; valid: core_attn, attn_proj, expert_fc1, moe_act, attn_norm, qkv_linear, "
+                 "mlp_norm, fused_group_mlp");
+  if (holds("attn_proj") && !holds("core_attn"))
+    refuse(sections, scenario, model, key, "offload-needs-core-attention",
+           "attn_proj needs core_attn beside it: the input of the one is the output of the other");
+  if (scenario.recompute_modules.moe &&
+      (holds("moe_act") || holds("expert_fc1") || holds("fused_group_mlp")))
+    refuse(sections, scenario, model, key, "offload-excludes-moe-recompute",
+           "cannot offload inside a MoE layer that recompute_modules moe runs again");
+  if (model.boolean("cpu_offloading", false))
+    refuse(sections, scenario, model, "fine_grained_activation_offloading", "offload-has-one-form",
+           "cannot be combined with cpu_offloading");
+  if (model.string("transformer_impl", "transformer_engine") != "transformer_engine")
+    refuse(sections, scenario, model, "fine_grained_activation_offloading",
+           "offload-needs-transformer-engine", "needs transformer_impl transformer_engine");
+  const std::string variable = "NVTE_CPU_OFFLOAD_V1";
+  if (!older(scenario.software.transformer_engine, 2, 10) &&
+      sections.env_vars.text_of(variable) != "1" && sections.env_vars.text_of(variable) != "\"1\"")
+    refuse(sections, scenario, sections.env_vars, variable, "offload-needs-first-interface",
+           "must be 1 with fine-grained offload from Transformer Engine 2.10 on");
+}
+
+/// Delayed weight gradients: comm_overlap.py, transformer_config.py.
+void validate_delayed_wgrad(const ScenarioSections& sections, Scenario& scenario) {
+  if (scenario.effective["model.delay_wgrad_compute"] != "true") return;
+  const Reader& model = sections.model;
+  const std::string& engine = scenario.software.transformer_engine;
+  const Reader& asked = sections.comm_overlap.present() ? sections.comm_overlap : model;
+  const auto no = [&](const std::string& id, const std::string& reason) {
+    refuse(sections, scenario, asked, "delay_wgrad_compute", id, reason);
+  };
+  if (older(engine, 2, 7) &&
+      (scenario.overlap.overlap_grad_reduce || scenario.gradient_accumulation_fusion))
+    no("delayed-wgrad-needs-newer-engine",
+       "needs Transformer Engine 2.7 with overlap_grad_reduce or gradient_accumulation_fusion; "
+       "got " +
+           printable(engine));
+  if (!scenario.graph_attention) return;
+  if (older(engine, 2, 12))
+    no("delayed-wgrad-in-graphs-needs-newer-engine",
+       "needs Transformer Engine 2.12 with CUDA graphs around attention; got " + printable(engine));
+  if (!scenario.gradient_accumulation_fusion)
+    no("delayed-wgrad-in-graphs-needs-fusion",
+       "needs gradient_accumulation_fusion with CUDA graphs around attention");
+  if (scenario.model.qkv_bias || scenario.model.linear_bias)
+    no("delayed-wgrad-in-graphs-excludes-bias",
+       "cannot be combined with CUDA graphs around an attention that has biases");
 }
 
 void validate_offload(const ScenarioSections& sections, Scenario& scenario) {
@@ -145,8 +294,12 @@ void validate_megatron_lm(const ScenarioSections& sections, Scenario& scenario) 
 
 void validate(const ScenarioSections& sections, Scenario& scenario) {
   validate_context(sections, scenario);
+  validate_finetuning(sections, scenario);
   validate_sharding(sections, scenario);
+  validate_fsdp(sections, scenario);
+  validate_delayed_wgrad(sections, scenario);
   validate_offload(sections, scenario);
+  validate_module_offload(sections, scenario);
   validate_numerics(sections, scenario);
   validate_megatron_lm(sections, scenario);
 }

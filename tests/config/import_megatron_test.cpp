@@ -340,7 +340,7 @@ TEST_CASE("an argument file reads as a scenario that lacks only its cluster") {
       "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather\n",
       "x.args");
   const Scenario scenario =
-      read_scenario_text(document.root->dump(), document.file, {}, "dgx-h100:2", find_data());
+      read_scenario_text(document.root->dump(), "x.json", {}, "dgx-h100:2", find_data());
   CHECK(scenario.parallel.vp == 2);
   CHECK(scenario.parallel.dp == 2);
   CHECK(scenario.overlap.overlap_p2p);
