@@ -57,7 +57,7 @@ bool asks_json(const std::vector<std::string>& words) {
 void add_input(CLI::App* command, stepsim::app::RunOptions& options) {
   command
       ->add_option("scenario", options.scenario,
-                   "scenario (JSON), Megatron-Bridge YAML, or Megatron-LM script or .args file")
+                   "scenario (JSON), Megatron-Bridge YAML, Megatron-LM script or .args")
       ->type_name("SCENARIO");
   command->add_option("overrides", options.overrides, "section.key=value, applied in order")
       ->type_name("KEY=VALUE");
@@ -69,6 +69,11 @@ void add_input(CLI::App* command, stepsim::app::RunOptions& options) {
       ->add_option("--cluster", options.cluster,
                    "the system: a name from `stepsim list clusters`, or a file")
       ->type_name("NAME[:NODES]");
+  command
+      ->add_option("--dialect", options.dialect,
+                   "whose defaults and checks hold: bridge or megatron-lm")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"bridge", "megatron-lm"}));
   command->add_option("--json", options.json_file, "write the report as JSON (- = standard output)")
       ->type_name("FILE");
   command->footer(footer);

@@ -59,13 +59,14 @@ Scenario read_input(const RunOptions& options, Strictness strictness) {
   const DataPaths data = find_data();
   if (options.recipe.empty() && options.scenario.empty())
     throw Error("<command line>", "/scenario", "scenario is required: a file, or --recipe NAME");
-  if (options.recipe.empty())
-    return read_scenario(options.scenario, options.overrides, options.cluster, data, strictness);
   std::vector<std::string> words = options.overrides;
   // With --recipe every word is an override, the first included.
-  if (!options.scenario.empty()) words.insert(words.begin(), options.scenario);
-  return read_scenario(find_recipe(options.recipe, data).string(), words, options.cluster, data,
-                       strictness);
+  if (!options.recipe.empty() && !options.scenario.empty())
+    words.insert(words.begin(), options.scenario);
+  if (!options.dialect.empty()) words.push_back("_dialect=" + options.dialect);
+  const std::string file =
+      options.recipe.empty() ? options.scenario : find_recipe(options.recipe, data).string();
+  return read_scenario(file, words, options.cluster, data, strictness);
 }
 
 int run(const RunOptions& options) {

@@ -216,6 +216,28 @@ void list_not_modelled(const ScenarioSections& sections, const Document& documen
     scenario.not_modelled.push_back("env_vars.CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
+/// A resolved run_config.yaml keeps what was asked of comm_overlap beside what came of it: says where
+/// the two differ.
+void compare_with_request(const ScenarioSections& sections, const Document& document,
+                          Scenario& scenario) {
+  const auto asked = document.root->find("_comm_overlap_requested");
+  if (asked == document.root->end() || !asked->is_object()) return;
+  for (const auto& [key, value] : asked->items()) {
+    if (!value.is_boolean()) continue;
+    for (const Reader* section : {&sections.model, &sections.ddp}) {
+      const auto effect = scenario.effective.find(section->pointer().substr(1) + "." + key);
+      if (effect == scenario.effective.end() || effect->second == json_text(value.get<bool>()))
+        continue;
+      add_finding(scenario, *section, key, "request-not-in-effect", Finding::Kind::silent,
+                  json_text(value.get<bool>()), effect->second,
+                  "comm_overlap." + key +
+                      " was requested, and the resolved configuration holds another value: a gate "
+                      "of Bridge changed it (stepsim explain comm_overlap." +
+                      key + ")");
+    }
+  }
+}
+
 void write_sizes(Scenario& scenario) {
   const Parallelism& p = scenario.parallel;
   const auto put = [&](const std::string& key, int64_t value) {
@@ -274,6 +296,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   }
   if (!sections.collect) check_task_count(sections, scenario);
   write_sizes(scenario);
+  compare_with_request(sections, document, scenario);
   list_not_modelled(sections, document, scenario);
   scenario.resolved_json = document.root->dump(-1, ' ', true, json::error_handler_t::replace);
   return scenario;

@@ -1,8 +1,13 @@
 #include "sim/report/json_parts.h"
 
+#include <nlohmann/json.hpp>
+
 #include "sim/report/json.h"
 
 namespace stepsim {
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+Json or_null(const std::optional<int>& value) { return value ? Json(*value) : Json(); }
 
 Json parsed_json(const std::string& text) {
   Json value = Json::parse(text, nullptr, false);

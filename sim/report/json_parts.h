@@ -1,7 +1,7 @@
 // Parts that the JSON of a run and of a check share.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,10 +12,8 @@ namespace stepsim {
 
 using Json = nlohmann::ordered_json;
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
+Json or_null(const std::optional<double>& value);
+Json or_null(const std::optional<int>& value);
 /// JSON text of ours; text that is none is kept as a string.
 Json parsed_json(const std::string& text);
 Json memory_json(const std::optional<MemoryReport>& memory);

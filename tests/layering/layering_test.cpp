@@ -43,7 +43,7 @@ constexpr std::array<LayerRow, 10> layers{{
     {"report",
      4,
      {"base/", "engine/", "config/", "cost/", "parallel/mesh.h", "lower/label.h",
-      "lower/lowered.h"}},
+      "lower/lowered.h", "lower/inventory.h"}},
     {"simulate",
      5,
      {"base/", "engine/", "config/", "cost/", "network/", "parallel/", "lower/", "report/"}},
