@@ -57,7 +57,7 @@ bool asks_json(const std::vector<std::string>& words) {
 void add_input(CLI::App* command, stepsim::app::RunOptions& options) {
   command
       ->add_option("scenario", options.scenario,
-                   "scenario (JSON), Megatron-Bridge YAML, Megatron-LM script or .args")
+                   "scenario (JSON), Bridge YAML, or Megatron-LM script or .args file")
       ->type_name("SCENARIO");
   command->add_option("overrides", options.overrides, "section.key=value, applied in order")
       ->type_name("KEY=VALUE");

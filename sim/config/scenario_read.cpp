@@ -216,8 +216,8 @@ void list_not_modelled(const ScenarioSections& sections, const Document& documen
     scenario.not_modelled.push_back("env_vars.CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
-/// A resolved run_config.yaml keeps what was asked of comm_overlap beside what came of it: says where
-/// the two differ.
+/// A resolved run_config.yaml keeps what was asked of comm_overlap beside what came of it: says
+/// where the two differ.
 void compare_with_request(const ScenarioSections& sections, const Document& document,
                           Scenario& scenario) {
   const auto asked = document.root->find("_comm_overlap_requested");

@@ -55,9 +55,9 @@ class Mesh {
 /// Groups of one kind over the NVLink domains.
 struct Straddling {
   GroupKind kind;
-  int groups = 0;            ///< how many straddle
-  int domains = 0;           ///< domains spanned by the widest
-  int total = 0;             ///< groups of that kind
+  int groups = 0;              ///< how many straddle
+  int domains = 0;             ///< domains spanned by the widest
+  int total = 0;               ///< groups of that kind
   std::vector<int> members{};  ///< members per domain of the first that straddles
 };
 /// Kinds of which some group straddles; `nvlink_domain`: consecutive ranks that share NVLink.

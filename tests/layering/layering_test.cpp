@@ -42,8 +42,8 @@ constexpr std::array<LayerRow, 10> layers{{
     // Of lowering the report sees the result and the labels, never the way there.
     {"report",
      4,
-     {"base/", "engine/", "config/", "cost/", "parallel/mesh.h", "lower/label.h",
-      "lower/lowered.h", "lower/inventory.h"}},
+     {"base/", "engine/", "config/", "cost/", "parallel/mesh.h", "lower/label.h", "lower/lowered.h",
+      "lower/inventory.h"}},
     {"simulate",
      5,
      {"base/", "engine/", "config/", "cost/", "network/", "parallel/", "lower/", "report/"}},

@@ -33,7 +33,8 @@ inline Scenario sample_scenario() {
                         .pointer = "/comm_overlap/tp_comm_overlap",
                         .requested = "true",
                         .effective = "false",
-                        .reason = "sequence parallelism is off"});
+                        .reason = "sequence parallelism is off",
+                        .file = ""});
   s.effective = {{"ddp.bucket_size", "40000000"}, {"model.tp_comm_overlap", "false"}};
   s.not_modelled = {"checkpoint.save", "logger.log_interval"};
   s.resolved_json = R"({"model": {"hf_config": "toy-7b"}})";
