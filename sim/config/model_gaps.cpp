@@ -38,8 +38,8 @@ void refuse_unsimulated_model(const Reader& section, const Model& model) {
     if (!row.refused || !row.has(model)) continue;
     const std::string key(row.key);
     const bool here = section.has(key) || !section.has("hf_config");
-    section.fail(here ? key : "hf_config", "'" + model.name + "' has " + std::string(row.phrase) +
-                                               ", which is not simulated in this release");
+    section.fail(here ? key : "hf_config", "'" + model.name + "': " + std::string(row.phrase) +
+                                               " is not simulated in this release");
   }
 }
 
