@@ -141,6 +141,10 @@ std::optional<fs::path> locate_recipe(const std::string& name, const DataPaths& 
   const fs::path folder = data.root / "scenarios" / "recipes";
   for (const char* ending : recipe_endings)
     if (fs::path file = folder / (name + ending + ".json"); is_there(file)) return file;
+  // A model's stem without its size: the first recipe of the library that goes on from there.
+  for (const std::string& full : stems(folder))
+    if (full.starts_with(name + "_") && full.ends_with("_pretrain_config"))
+      return folder / (full + ".json");
   return std::nullopt;
 }
 

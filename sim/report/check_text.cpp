@@ -131,7 +131,8 @@ void write_memory(Page& page, const Scenario& s, const CheckReport& r) {
   page.paragraph(
       "  ",
       fmt::format("They differ because the rule counts Adam at 4 bytes and never sharded, "
-                  "gradients at 2 bytes, and one microbatch in flight; here {} are in flight "
+                  "gradients at 2 bytes, and one microbatch in flight; here {} microbatch-chunks "
+                  "are in flight "
                   "on that rank and the optimizer is spread over {} ranks.",
                   r.stages[static_cast<size_t>(Mesh(s.parallel).coordinates(r.memory->rank).pp)]
                       .most_in_flight,

@@ -1,0 +1,1 @@
+// Owner of the precompiled headers that all tests share.
