@@ -8,12 +8,12 @@ namespace stepsim {
 namespace {
 
 double bytes_of(const Reader& optimizer, const std::string& key) {
-  static const std::array<std::string, 9> names{
-      "fp32", "torch.float32", "float32", "bf16",       "torch.bfloat16",
-      "fp16", "torch.float16", "fp8",     "torch.uint8"};
+  static const std::array<std::string, 12> names{
+      "fp32", "float32", "torch.float32", "bf16", "bfloat16", "torch.bfloat16",
+      "fp16", "float16", "torch.float16", "fp8",  "uint8",    "torch.uint8"};
   const std::string name = optimizer.choice(key, "fp32", names);
   if (name.find("32") != std::string::npos) return 4;
-  return name == "fp8" || name == "torch.uint8" ? 1 : 2;
+  return name == "fp8" || name.ends_with("uint8") ? 1 : 2;
 }
 
 }  // namespace
