@@ -7,7 +7,8 @@
 
 namespace stepsim {
 
-/// Bad input. `what()` is one line: `file#pointer: message`.
+/// Bad input. `what()` is one line: `file#pointer: message`, the message printable ASCII of at most
+/// 900 characters.
 class Error : public std::exception {
  public:
   /// `pointer` is an RFC 6901 JSON pointer ("" = the whole document) or "line:column" for syntax

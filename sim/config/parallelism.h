@@ -1,6 +1,7 @@
 // How the work is split over ranks: mesh sizes, batch, pipeline schedule, data-parallel sharding.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -26,9 +27,14 @@ struct Parallelism {
   bool account_for_embedding = false, account_for_loss = false;
   std::optional<int> first_stage_layers{}, last_stage_layers{};
   std::vector<LayoutStage> layout{};  ///< by virtual stage chunk * pp + rank; empty: split evenly
-  int world() const { return tp * pp * cp * dp; }
-  /// Ranks that hold the same experts: world / (PP x EP x ETP).
-  int edp() const { return world() / (pp * ep * etp); }
+  /// At most INT32_MAX: sizes that no cluster has are only ever checked, not laid out.
+  int world() const {
+    return static_cast<int>(std::min<int64_t>(int64_t{tp} * pp * cp * dp, INT32_MAX));
+  }
+  /// Ranks that hold the same experts: world / (PP x EP x ETP), at least 1.
+  int edp() const {
+    return static_cast<int>(std::max<int64_t>(1, world() / (int64_t{pp} * ep * etp)));
+  }
   int chunks() const { return vp.value_or(1); }
 };
 

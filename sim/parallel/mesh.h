@@ -39,7 +39,9 @@ class Mesh {
   /// Distance in ranks between the members of one pipeline group.
   int stage_stride() const;
   /// PP * max(TP*CP, EP*ETP): the two meshes share the ranks of a stage.
-  int min_gpus() const { return p_.pp * std::max(p_.tp * p_.cp, p_.ep * p_.etp); }
+  int64_t min_gpus() const {
+    return p_.pp * std::max(int64_t{p_.tp} * p_.cp, int64_t{p_.ep} * p_.etp);
+  }
 
  private:
   /// `count` ranks at a stride; a group varies one or two axes, the first fastest.

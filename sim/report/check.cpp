@@ -24,10 +24,12 @@ bool can_be_sized(const Scenario& s) {
                                               "expert-world-not-divisible",
                                               "ep-does-not-divide-experts"};
   if (s.costs || s.model.layers == 0) return false;
-  // A schedule program holds a few actions for every microbatch and chunk.
-  constexpr double most = 5e7;
-  if (static_cast<double>(s.batch.microbatches) * s.parallel.pp * s.parallel.chunks() > most)
-    return false;
+  // Programs, parameter tensors and groups are listed one by one: no more than a moment's worth.
+  constexpr double most = 3e6;
+  const double actions =
+      static_cast<double>(s.batch.microbatches) * s.parallel.pp * s.parallel.chunks();
+  const double tensors = s.model.layers * (12.0 + 4.0 * s.model.moe.experts / s.parallel.ep);
+  if (actions > most || tensors > most || s.parallel.world() > most) return false;
   return std::none_of(s.findings.begin(), s.findings.end(), [](const Finding& f) {
     return f.kind == Finding::Kind::error &&
            std::find(fatal.begin(), fatal.end(), f.id) != fatal.end();

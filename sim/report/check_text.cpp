@@ -18,7 +18,10 @@ void write_title(Page& page, const Scenario& s, const CheckReport& r) {
   if (p.vp) layout += fmt::format(" VP={}", *p.vp);
   if (s.model.moe.present()) layout += fmt::format(" EP={} ETP={} EDP={}", p.ep, p.etp, p.edp());
   const std::string subject = s.model.name.empty() ? s.name : s.model.name;
-  page.line("{} on {} x {}: {}", subject, s.cluster.gpus, s.cluster.device.name, layout);
+  if (s.costs)
+    page.line("{} (given costs): {}", subject, layout);
+  else
+    page.line("{} on {} x {}: {}", subject, s.cluster.gpus, s.cluster.device.name, layout);
   const auto count = [&](Finding::Kind kind) {
     return std::ranges::count(s.findings, kind, &Finding::kind);
   };
@@ -51,7 +54,7 @@ void write_sizes(Page& page, const Scenario& s, const CheckReport& r) {
   page.blank();
   page.line("DP       = world / (TP x PP x CP) = {} / ({} x {} x {}) = {}", s.cluster.gpus, p.tp,
             p.pp, p.cp, p.dp);
-  const int dense = p.tp * p.cp, expert = p.ep * p.etp;
+  const int64_t dense = int64_t{p.tp} * p.cp, expert = int64_t{p.ep} * p.etp;
   if (s.model.moe.present()) {
     page.line("EDP      = world / (PP x EP x ETP) = {} / ({} x {} x {}) = {}", s.cluster.gpus, p.pp,
               p.ep, p.etp, p.edp());
@@ -61,12 +64,13 @@ void write_sizes(Page& page, const Scenario& s, const CheckReport& r) {
   if (s.model.moe.present())
     page.paragraph(
         "",
-        fmt::format("never the product TP x CP x PP x EP x ETP = {}: both meshes share the "
-                    "same ranks. Keep TP inside an NVLink domain of {}; SP must be on when "
-                    "TP > 1 ({}); the sequence must be a multiple of 2 x CP = {}; beyond 32K "
-                    "tokens consider CP 4-8.",
-                    int64_t{p.pp} * dense * expert, s.cluster.nvlink_domain,
-                    p.sequence_parallel ? "it is" : "it is not", 2 * p.cp),
+        fmt::format(
+            "never the product TP x CP x PP x EP x ETP = {:.0f}: both meshes share the "
+            "same ranks. Keep TP inside an NVLink domain of {}; SP must be on when "
+            "TP > 1 ({}); the sequence must be a multiple of 2 x CP = {}; beyond 32K "
+            "tokens consider CP 4-8.",
+            static_cast<double>(p.pp) * static_cast<double>(dense) * static_cast<double>(expert),
+            s.cluster.nvlink_domain, p.sequence_parallel ? "it is" : "it is not", 2 * p.cp),
         3);
   page.line("microbatches = GBS / (MBS x DP) = {} / ({} x {}) = {}, {}", s.batch.global,
             s.batch.micro, p.dp, s.batch.microbatches, name(s.schedule));

@@ -44,11 +44,13 @@ TEST_CASE("a recipe by its function's name, with or without the ending") {
     CHECK(stem(locate_recipe(name, data)) == "llama32_1b_pretrain_config");
   CHECK(stem(locate_recipe("llama3_70b_pretrain_64gpu_h100_bf16", data)) ==
         "llama3_70b_pretrain_64gpu_h100_bf16_config");
-  for (const char* name : {"", "llama32", "scenarios/recipes/llama32_1b_pretrain_config", "..",
+  for (const char* name : {"", "llama9", "scenarios/recipes/llama32_1b_pretrain_config", "..",
                            "llama32_1b_pretrain_config.json"}) {
     CAPTURE(name);
     CHECK_FALSE(locate_recipe(name, data).has_value());
   }
+  // A model's stem without its size is the first recipe of the library that goes on from there.
+  CHECK(stem(locate_recipe("glm45", data)) == "glm45_355b_pretrain_config");
   CHECK(refusal_of("llama32_1b").empty());
   CHECK(refusal_of("lama32_1b").find("unknown recipe 'lama32_1b'; did you mean 'llama32_1b'?") !=
         std::string::npos);

@@ -21,6 +21,7 @@
 #include "sim/config/import.h"
 #include "sim/config/model_read.h"
 #include "sim/config/read.h"
+#include "sim/report/check.h"
 #include "tests/fuzz/mutation.h"
 
 using namespace stepsim;
@@ -29,8 +30,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// As `check` reads it, to the last line of its report, and as `run` does.
+void read_both_ways(const std::string& text, const std::string& file, const std::string& cluster,
+                    const DataPaths& data) {
+  const Scenario s = read_scenario_text(text, file, {}, cluster, data, Strictness::collect);
+  const CheckReport report = make_check(s);
+  check_text(s, report);
+  check_json(s, report);
+  read_scenario_text(text, file, {}, cluster, data);
+}
 void read_scenario_json(const std::string& text, const DataPaths& data) {
-  read_scenario_text(text, "scenarios/fuzz.json", {}, "", data);
+  read_both_ways(text, "scenarios/fuzz.json", "", data);
 }
 void read_model_json(const std::string& text, const DataPaths&) {
   const Document document = parse_document(text, "models/fuzz.json");
@@ -51,8 +61,7 @@ void read_gpu_json(const std::string& text, const DataPaths&) {
 void read_foreign(const std::string& text, const std::string& file, const DataPaths& data) {
   const Document document = parse_any(text, file);
   const std::string again = document.root->dump();
-  read_scenario_text(again, file, {}, document.root->contains("cluster") ? "" : "dgx-h100:16",
-                     data);
+  read_both_ways(again, file, document.root->contains("cluster") ? "" : "dgx-h100:16", data);
 }
 void read_yaml(const std::string& text, const DataPaths& data) {
   read_foreign(text, "tests/fuzz/seeds/fuzz.yaml", data);
