@@ -20,7 +20,6 @@ DataParallelWriter::DataParallelWriter(const Scenario& scenario,
                                        const std::vector<StageChunk>& split, StepWriter& writer,
                                        const std::vector<SimulatedDevice>& devices)
     : s_(scenario),
-      split_(split),
       w_(writer),
       devices_(devices),
       kernels_(scenario.cluster.device, scenario.cluster.stack),

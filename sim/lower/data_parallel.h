@@ -61,7 +61,6 @@ class DataParallelWriter {
   Label label(OpKind op, int chunk, size_t part) const;
 
   const Scenario& s_;
-  const std::vector<StageChunk>& split_;
   StepWriter& w_;
   const std::vector<SimulatedDevice>& devices_;
   KernelModel kernels_;
