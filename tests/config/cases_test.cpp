@@ -8,7 +8,7 @@ using namespace stepsim::table;
 
 namespace {
 
-const Finding& finding(const Scenario& scenario, const std::string& id) {
+Finding finding(const Scenario& scenario, const std::string& id) {
   const auto found = std::find_if(scenario.findings.begin(), scenario.findings.end(),
                                   [&](const Finding& f) { return f.id == id; });
   REQUIRE_MESSAGE(found != scenario.findings.end(), id);
@@ -27,7 +27,7 @@ TEST_CASE("case: TP overlap without sequence parallelism") {
   const Scenario off = resolved(Base::dense, "m.hf_config=llama3-70b tp=4 on sp=false");
   CHECK(off.effective.at("model.tp_comm_overlap") == "false");
   CHECK_FALSE(off.overlap.tp_comm_overlap);
-  const Finding& f = finding(off, "tp-overlap-needs-sequence-parallel");
+  const Finding f = finding(off, "tp-overlap-needs-sequence-parallel");
   CHECK(f.kind == Finding::Kind::silent);
   CHECK(f.key == "comm_overlap.tp_comm_overlap");
   CHECK(f.pointer == "/comm_overlap/tp_comm_overlap");
@@ -36,7 +36,7 @@ TEST_CASE("case: TP overlap without sequence parallelism") {
   CHECK(mentions(f, "sequence_parallel"));
   const Scenario on = resolved(Base::dense, "m.hf_config=llama3-70b tp=4 on sp=true");
   CHECK(on.effective.at("model.tp_comm_overlap") == "true");
-  const Finding& alone = finding(resolved(Base::dense, "on"), "tp-overlap-needs-tp");
+  const Finding alone = finding(resolved(Base::dense, "on"), "tp-overlap-needs-tp");
   CHECK(mentions(alone, "tensor_model_parallel_size is 1"));
 }
 
@@ -46,13 +46,13 @@ TEST_CASE("case: pipeline overlap without virtual stages") {
   const std::string words = "pp=4 m.overlap_p2p_comm=true m.batch_p2p_comm=false";
   const Scenario reset = resolved(Base::megatron_lm, words);
   CHECK(reset.effective.at("model.overlap_p2p_comm") == "false");
-  const Finding& silent = finding(reset, "mlm-p2p-overlap-needs-vp");
+  const Finding silent = finding(reset, "mlm-p2p-overlap-needs-vp");
   CHECK(silent.kind == Finding::Kind::silent);
   CHECK(silent.key == "model.overlap_p2p_comm");
   CHECK(silent.effective == "false");
   CHECK(mentions(silent, "non-interleaved schedule"));
   const Scenario raised = resolved(Base::dense, words);
-  const Finding& error = finding(raised, "p2p-overlap-needs-vp");
+  const Finding error = finding(raised, "p2p-overlap-needs-vp");
   CHECK(error.kind == Finding::Kind::error);
   CHECK(error.key == "model.overlap_p2p_comm");
   CHECK(mentions(error, "virtual_pipeline_model_parallel_size"));
@@ -72,7 +72,7 @@ TEST_CASE("case: a bucket counts parameters") {
                   "256 MiB of 2-byte gradients"}}) {
     const Scenario s = resolved(Base::dense, base + "o.bucket_size=134217728 " + words);
     CHECK(s.data_parallel.bucket_size == 134'217'728);
-    const Finding& f = finding(s, "bucket-size-counts-elements");
+    const Finding f = finding(s, "bucket-size-counts-elements");
     CHECK(f.kind == Finding::Kind::unit);
     CHECK(f.key == "comm_overlap.bucket_size");
     CHECK(mentions(f, "134217728 elements are"));
@@ -87,7 +87,7 @@ TEST_CASE("case: a bucket counts parameters") {
   const Scenario off =
       resolved(Base::dense, base + "o.overlap_grad_reduce=false o.bucket_size=40000000");
   CHECK_FALSE(off.data_parallel.bucket_size.has_value());
-  const Finding& f = finding(off, "bucket-size-needs-grad-overlap");
+  const Finding f = finding(off, "bucket-size-needs-grad-overlap");
   CHECK(f.key == "comm_overlap.bucket_size");
   CHECK(mentions(f, "one bucket"));
   const Scenario truth = resolved(Base::dense, base + "o.bucket_size=True");
