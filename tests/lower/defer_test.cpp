@@ -10,13 +10,6 @@ using namespace stepsim::test;
 
 namespace {
 
-LoweredStep lowered(const Scenario& s) {
-  const Mesh mesh(s.parallel);
-  const Fabric fabric(s.cluster);
-  return lower(s, mesh, fold(mesh, s.parallel, {.units = {s.cluster.nvlink_domain}}, false),
-               fabric);
-}
-
 /// Tasks of the output projection's weight gradient by device.
 std::vector<uint32_t> weight_gradients(const LoweredStep& step, uint32_t device) {
   std::vector<uint32_t> found;

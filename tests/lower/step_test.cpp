@@ -15,13 +15,6 @@ using namespace stepsim::test;
 
 namespace {
 
-LoweredStep lowered(const Scenario& s) {
-  const Mesh mesh(s.parallel);
-  const Fabric fabric(s.cluster);
-  return lower(s, mesh, fold(mesh, s.parallel, {.units = {s.cluster.nvlink_domain}}, false),
-               fabric);
-}
-
 /// Most microbatch-chunks alive at once on a device, in schedule order.
 int most_in_flight(const std::vector<MemoryEvent>& events) {
   int live = 0, most = 0;

@@ -44,6 +44,14 @@ inline Scenario tiny(const Run& r, std::vector<std::string> words = {}) {
   return read_scenario_text(text.str(), "tiny.json", words, "", find_data());
 }
 
+/// The step of one device a stage.
+inline LoweredStep lowered(const Scenario& s) {
+  const Mesh mesh(s.parallel);
+  const Fabric fabric(s.cluster);
+  return lower(s, mesh, fold(mesh, s.parallel, {.units = {s.cluster.nvlink_domain}}, false),
+               fabric);
+}
+
 /// Groups of `n` in one NVLink domain.
 inline GroupPlacement together(int n) {
   GroupPlacement g;
