@@ -8,6 +8,11 @@ using namespace stepsim::test;
 
 namespace {
 
+void check_alike(const Report& folded, const Report& whole) {
+  CHECK(relative(folded.step_seconds, whole.step_seconds) <= 1e-12);
+  CHECK(std::abs(folded.bubble_fraction - whole.bubble_fraction) <= 1e-9);
+}
+
 void check_folding(const nlohmann::json& json, bool sharing) {
   const Scenario s = read(json);
   const Simulation folded = step_of(s, {.unfold = false, .sharing = sharing});
@@ -114,8 +119,7 @@ TEST_CASE("law: folded equals unfolded over a grid of sizes, most of which domai
               for (bool sharing : {true, false}) {
                 const Report folded = step_of(s, {.unfold = false, .sharing = sharing}).report;
                 const Report whole = step_of(s, {.unfold = true, .sharing = sharing}).report;
-                CHECK(relative(folded.step_seconds, whole.step_seconds) <= 1e-12);
-                CHECK(std::abs(folded.bubble_fraction - whole.bubble_fraction) <= 1e-9);
+                check_alike(folded, whole);
                 uneven += static_cast<int>(folded.devices.size()) > pp;
               }
               ++compared;
@@ -154,8 +158,7 @@ TEST_CASE("law: folded equals unfolded on nodes of 3, 5, 6 and 12 GPUs") {
       const Report folded = step_of(s, {.unfold = false, .sharing = sharing}).report;
       const Report whole = step_of(s, {.unfold = true, .sharing = sharing}).report;
       CHECK(folded.devices.size() < whole.devices.size());
-      CHECK(relative(folded.step_seconds, whole.step_seconds) <= 1e-12);
-      CHECK(std::abs(folded.bubble_fraction - whole.bubble_fraction) <= 1e-9);
+      check_alike(folded, whole);
     }
 }
 
@@ -183,8 +186,7 @@ TEST_CASE(
       for (bool sharing : {true, false}) {
         const Report folded = step_of(s, {.unfold = false, .sharing = sharing}).report;
         const Report whole = step_of(s, {.unfold = true, .sharing = sharing}).report;
-        CHECK(relative(folded.step_seconds, whole.step_seconds) <= 1e-12);
-        CHECK(std::abs(folded.bubble_fraction - whole.bubble_fraction) <= 1e-9);
+        check_alike(folded, whole);
         uneven += static_cast<int>(folded.devices.size()) > l.pp;
         ++compared;
       }
@@ -221,8 +223,7 @@ TEST_CASE("law: folded equals unfolded where several GPUs share a NIC") {
             for (Tier& t : s.cluster.tiers) t.latency = 50.0_us;  // a switch is felt
             const Report folded = step_of(s).report;
             const Report whole = step_of(s, {.unfold = true, .sharing = true}).report;
-            CHECK(relative(folded.step_seconds, whole.step_seconds) <= 1e-12);
-            CHECK(std::abs(folded.bubble_fraction - whole.bubble_fraction) <= 1e-9);
+            check_alike(folded, whole);
             uneven += static_cast<int>(folded.devices.size()) > l.pp;
             ++compared;
           }
