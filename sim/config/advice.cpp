@@ -12,7 +12,6 @@ namespace stepsim {
 namespace {
 
 using Kind = Finding::Kind;
-std::string text(int64_t value) { return std::to_string(value); }
 
 /// Where to start with a dense model of up to `parameters`.
 struct DenseStart {

@@ -12,7 +12,6 @@ namespace stepsim {
 namespace {
 
 using Kind = Finding::Kind;
-std::string text(int64_t value) { return std::to_string(value); }
 
 void resolve_sizes_of_experts(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;

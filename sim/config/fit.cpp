@@ -9,8 +9,6 @@
 namespace stepsim {
 namespace {
 
-std::string text(int64_t value) { return std::to_string(value); }
-
 /// Even split of `layers` over `stages`, each a multiple of VP.
 void check_even(const ScenarioSections& sections, Scenario& scenario, int64_t layers,
                 int64_t stages, int64_t vp, const std::string& what) {

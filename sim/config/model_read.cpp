@@ -17,10 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto rms = Normalization::rms_norm, layer_norm = Normalization::layer_norm;
-constexpr auto rope = PositionEmbedding::rope, learned = PositionEmbedding::learned,
-               alibi = PositionEmbedding::alibi;
-
 struct ActivationRow {
   std::string_view name;
   Activation activation;
@@ -90,7 +86,9 @@ PositionEmbedding position_named(const Reader& config, const std::string& key,
   const std::string name = config.choice(key, "", names);
   if (name.empty()) return fallback;
   // "none" costs nothing at run time, which is what alibi costs inside a fused attention kernel.
-  return name == "rope" ? rope : name.starts_with("learned") ? learned : alibi;
+  return name == "rope"                ? PositionEmbedding::rope
+         : name.starts_with("learned") ? PositionEmbedding::learned
+                                       : PositionEmbedding::alibi;
 }
 
 constexpr Spellings heads_spellings{"num_attention_heads", "n_head", "n_heads"};
@@ -174,8 +172,8 @@ void override_architecture(Model& model, const Reader& section, bool from_scratc
     model.gated_mlp = false;
     model.tied_embeddings = model.linear_bias = model.hidden_dropout = true;
     model.activation = Activation::gelu;
-    model.normalization = layer_norm;
-    model.position = learned;
+    model.normalization = Normalization::layer_norm;
+    model.position = PositionEmbedding::learned;
     for (const char* key : {"num_layers", "hidden_size", "num_attention_heads", "vocab_size"})
       if (!section.has(key))
         section.fail(key, "is missing; expected an integer (or name a model with model.hf_config)");
@@ -224,7 +222,7 @@ void override_architecture(Model& model, const Reader& section, bool from_scratc
     model.activation = activation_named(section, "activation_func", model.activation);
   static const std::vector<std::string> norms{"RMSNorm", "LayerNorm"};
   if (const std::string norm = section.choice("normalization", "", norms); !norm.empty())
-    model.normalization = norm == "RMSNorm" ? rms : layer_norm;
+    model.normalization = norm == "RMSNorm" ? Normalization::rms_norm : Normalization::layer_norm;
   model.position = position_named(section, "position_embedding_type", model.position);
   model.max_positions = section.optional_int("max_position_embeddings", positions_range)
                             .value_or(model.max_positions);

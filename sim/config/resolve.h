@@ -24,6 +24,9 @@ struct ScenarioSections {
   explicit ScenarioSections(const Document& document);
 };
 
+/// A number in a reason.
+inline std::string text(int64_t value) { return std::to_string(value); }
+
 /// Refuses what this release does not simulate, one clear line each; never approximates silently.
 void refuse_unsimulated(const ScenarioSections& sections, Scenario& scenario);
 /// "null, 0 or 1" when any other value of the key is refused by it; "" when the key is free.

@@ -9,7 +9,6 @@
 namespace stepsim {
 namespace {
 
-std::string text(int64_t value) { return std::to_string(value); }
 constexpr Range size_range{1, 1 << 20};
 constexpr Range chunk_range{1, 255};  // a task's label holds the chunk in eight bits
 

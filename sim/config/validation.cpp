@@ -11,7 +11,6 @@ namespace stepsim {
 namespace {
 
 using Kind = Finding::Kind;
-std::string text(int64_t value) { return std::to_string(value); }
 
 /// A version that is given and below `major`.`minor`.
 bool older(const std::string& version, int major, int minor) {

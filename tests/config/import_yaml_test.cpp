@@ -18,7 +18,7 @@ namespace {
 json yaml(const std::string& text) { return *parse_yaml(text, "x.yaml").root; }
 json scalar(const std::string& text) { return yaml("a: " + text + "\n")["a"]; }
 
-std::string refusal(const std::string& text) {
+std::string yaml_refusal(const std::string& text) {
   try {
     parse_yaml(text, "x.yaml");
     return "accepted";
@@ -29,8 +29,8 @@ std::string refusal(const std::string& text) {
   }
 }
 
-bool refused(const std::string& text, const std::string& why) {
-  const std::string line = refusal(text);
+bool yaml_refused(const std::string& text, const std::string& why) {
+  const std::string line = yaml_refusal(text);
   INFO(line);
   CHECK(line.find(why) != std::string::npos);
   return line.find(why) != std::string::npos;
@@ -128,29 +128,30 @@ TEST_CASE("the same content in JSON and in YAML is the same document") {
 }
 
 TEST_CASE("what is wrong is one pointing line") {
-  CHECK(refused("", "x.yaml:1:1: empty file"));
-  CHECK(refused("# only a comment\n", "x.yaml:1:1: empty file"));
-  CHECK(refused("a: 1\nb: [1, 2\nc: 3\n", "x.yaml:3:"));
-  CHECK(refused("a:\n\t- 1\n", "x.yaml:2:"));
-  CHECK(refused("a: *none\n", "x.yaml:1:4: not YAML"));
-  CHECK(
-      refused("a: {b: 1, b: 2}\n", "x.yaml#/a/b: key 'b' appears twice in this mapping (line 1)"));
-  CHECK(refused("a: 1\nc: 2\na: 3\n", "x.yaml#/a: key 'a' appears twice in this mapping (line 3)"));
-  CHECK(refused("a: 1\n---\nb: 2\n", "more than one YAML document"));
-  CHECK(refused("- 1\n- 2\n", "must be a mapping of sections; got array"));
-  CHECK(refused("just words\n", "must be a mapping of sections; got string"));
-  CHECK(refused("a: .nan\n", "x.yaml:1:4: '.nan' is no finite number"));
-  CHECK(refused("a: -.inf\n", "is no finite number"));
-  CHECK(refused("a: 1e999\n", "is no finite number"));
-  CHECK(refused("a: !!python/object:os.system x\n", "unknown tag"));
-  CHECK(refused("a: !ours {b: 1}\n", "unknown tag"));
-  CHECK(refused("? [a, b]\n: 1\n", "a key must be text"));
-  CHECK(refused("a: {<<: 3}\n", "'<<' merges a mapping"));
-  CHECK(refused("a: &x [*x]\n", "x.yaml:1:"));
-  CHECK(refused("a: \xff\n", "x.yaml:1:4: not UTF-8"));
-  CHECK(refused("a: \xed\xa0\x80\n", "x.yaml:1:4: not UTF-8"));
-  CHECK(refused(std::string("a: 1\nb: \0 2\n", 11), "x.yaml:2:4: control character"));
-  CHECK(refused("a: \x04\nb: 2\n", "control character"));
+  CHECK(yaml_refused("", "x.yaml:1:1: empty file"));
+  CHECK(yaml_refused("# only a comment\n", "x.yaml:1:1: empty file"));
+  CHECK(yaml_refused("a: 1\nb: [1, 2\nc: 3\n", "x.yaml:3:"));
+  CHECK(yaml_refused("a:\n\t- 1\n", "x.yaml:2:"));
+  CHECK(yaml_refused("a: *none\n", "x.yaml:1:4: not YAML"));
+  CHECK(yaml_refused("a: {b: 1, b: 2}\n",
+                     "x.yaml#/a/b: key 'b' appears twice in this mapping (line 1)"));
+  CHECK(yaml_refused("a: 1\nc: 2\na: 3\n",
+                     "x.yaml#/a: key 'a' appears twice in this mapping (line 3)"));
+  CHECK(yaml_refused("a: 1\n---\nb: 2\n", "more than one YAML document"));
+  CHECK(yaml_refused("- 1\n- 2\n", "must be a mapping of sections; got array"));
+  CHECK(yaml_refused("just words\n", "must be a mapping of sections; got string"));
+  CHECK(yaml_refused("a: .nan\n", "x.yaml:1:4: '.nan' is no finite number"));
+  CHECK(yaml_refused("a: -.inf\n", "is no finite number"));
+  CHECK(yaml_refused("a: 1e999\n", "is no finite number"));
+  CHECK(yaml_refused("a: !!python/object:os.system x\n", "unknown tag"));
+  CHECK(yaml_refused("a: !ours {b: 1}\n", "unknown tag"));
+  CHECK(yaml_refused("? [a, b]\n: 1\n", "a key must be text"));
+  CHECK(yaml_refused("a: {<<: 3}\n", "'<<' merges a mapping"));
+  CHECK(yaml_refused("a: &x [*x]\n", "x.yaml:1:"));
+  CHECK(yaml_refused("a: \xff\n", "x.yaml:1:4: not UTF-8"));
+  CHECK(yaml_refused("a: \xed\xa0\x80\n", "x.yaml:1:4: not UTF-8"));
+  CHECK(yaml_refused(std::string("a: 1\nb: \0 2\n", 11), "x.yaml:2:4: control character"));
+  CHECK(yaml_refused("a: \x04\nb: 2\n", "control character"));
 }
 
 TEST_CASE("nesting is limited, and the limit is tight") {
@@ -159,9 +160,9 @@ TEST_CASE("nesting is limited, and the limit is tight") {
     for (int i = 1; i < levels; ++i) text += "{a: ";
     return text + "{}" + std::string(static_cast<size_t>(levels - 1), '}');
   };
-  CHECK(refusal(nested(max_nesting)) == "accepted");
-  CHECK(refused(nested(max_nesting + 1), "nested deeper than 64 levels"));
-  CHECK(refused("a: " + std::string(100000, '['), "nested deeper than 64 levels"));
+  CHECK(yaml_refusal(nested(max_nesting)) == "accepted");
+  CHECK(yaml_refused(nested(max_nesting + 1), "nested deeper than 64 levels"));
+  CHECK(yaml_refused("a: " + std::string(100000, '['), "nested deeper than 64 levels"));
 }
 
 TEST_CASE("aliases cannot multiply the text") {
@@ -172,15 +173,15 @@ TEST_CASE("aliases cannot multiply the text") {
     for (int k = 0; k < 9; ++k) bomb += ", " + below;
     bomb += "]\n";
   }
-  CHECK(refused(bomb, "aliases expand to more than eight times the size of the text"));
+  CHECK(yaml_refused(bomb, "aliases expand to more than eight times the size of the text"));
   // A long text as well as many nodes.
   std::string quoted = "a: &a " + std::string(10000, 'x') + "\nb: [*a";
   for (int i = 0; i < 100; ++i) quoted += ", *a";
-  CHECK(refused(quoted + "]\n", "aliases expand"));
+  CHECK(yaml_refused(quoted + "]\n", "aliases expand"));
   // What people write stays possible.
   std::string shared = "base: &b {method: bulk, num_sm: 4}\ncfg:\n";
   for (int i = 0; i < 20; ++i) shared += "  gemm" + std::to_string(i) + ": *b\n";
-  CHECK(refusal(shared) == "accepted");
+  CHECK(yaml_refusal(shared) == "accepted");
 }
 
 TEST_CASE("Bridge's notation for Python objects becomes plain values") {

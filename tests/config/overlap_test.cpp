@@ -14,14 +14,14 @@ namespace {
 
 /// Words on the small scenario, dotted keys with their effective value, and the finding they leave
 /// ("" = none).
-struct Row {
+struct GateRow {
   std::vector<std::string> words;
   std::vector<std::pair<std::string, std::string>> effective;
   std::string finding;
 };
 
-void check(const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
+void check(const std::vector<GateRow>& rows) {
+  for (const GateRow& row : rows) {
     std::string label;
     for (const std::string& word : row.words) label += word + " ";
     CAPTURE(label);

@@ -6,9 +6,7 @@
 using namespace stepsim;
 using namespace stepsim::test;
 
-namespace {
-constexpr SimulateOptions apart{.unfold = false, .sharing = false};
-}
+namespace {}
 
 TEST_CASE("law: more microbatches at the same DP lower the bubble fraction") {
   for (const char* model : {"llama3-8b", "gpt3-5b"})

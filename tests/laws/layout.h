@@ -21,6 +21,9 @@ inline bool quick() { return std::getenv("STEPSIM_QUICK") != nullptr; }
 /// `full`, or `thin` under STEPSIM_QUICK.
 inline int pick(int full, int thin) { return quick() ? thin : full; }
 
+/// Every transfer as if alone: what laws about directions ask for.
+constexpr SimulateOptions apart{.unfold = false, .sharing = false};
+
 /// Sizes and switches of one run; the world is TP x CP x DP x PP, a chunk holds `layers` layers.
 struct Layout {
   int tp = 1, cp = 1, dp = 1, pp = 1, vp = 0;  ///< vp 0: unset

@@ -14,8 +14,6 @@ using namespace stepsim::test;
 
 namespace {
 
-constexpr SimulateOptions apart{.unfold = false, .sharing = false};
-
 /// Every value of every knob occurs with most values of the others; models and systems rotate
 /// through the list.
 std::vector<Layout> layouts() {

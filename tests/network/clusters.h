@@ -5,6 +5,9 @@
 
 namespace stepsim::test {
 
+inline double us(Seconds s) { return s.value * 1e6; }
+inline double gbps(BytesPerSecond r) { return r.value * 1e-9; }
+
 /// NVLink 400 GB/s usable, 2 us a hop; start-up 20 us (8 MB at 400 GB/s).
 inline Device round_device() {
   Device device;

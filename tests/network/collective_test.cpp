@@ -21,9 +21,6 @@ GroupPlacement placed(const Cluster& cluster, const std::vector<int>& gpus) {
   return place(gpus, Fabric(cluster));
 }
 
-double us(Seconds s) { return s.value * 1e6; }
-double gbps(BytesPerSecond r) { return r.value * 1e-9; }
-
 }  // namespace
 
 TEST_CASE("place: a tensor-parallel group sits in one domain") {

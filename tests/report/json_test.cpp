@@ -7,16 +7,16 @@
 #include "tests/report/sample.h"
 
 using namespace stepsim;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 namespace {
 
-std::string sample_text(const Scenario& s, const std::optional<Timing>& timing = std::nullopt) {
+std::string sample_json(const Scenario& s, const std::optional<Timing>& timing = std::nullopt) {
   const RanStep ran = sample_step();
   return report_json(s, make_report(s, ran.step, ran.timeline), timing);
 }
 
-std::vector<std::string> keys(const Json& object) {
+std::vector<std::string> keys(const OrderedJson& object) {
   std::vector<std::string> out;
   for (const auto& [key, value] : object.items()) out.push_back(key);
   return out;
@@ -25,7 +25,7 @@ std::vector<std::string> keys(const Json& object) {
 }  // namespace
 
 TEST_CASE("the contract: keys of stepsim.report/1, in order") {
-  const Json j = Json::parse(sample_text(sample_scenario()));
+  const OrderedJson j = OrderedJson::parse(sample_json(sample_scenario()));
   CHECK(keys(j) == std::vector<std::string>{"schema",
                                             "version",
                                             "scenario",
@@ -75,7 +75,7 @@ TEST_CASE("the contract: keys of stepsim.report/1, in order") {
 }
 
 TEST_CASE("what does not apply or is not simulated is null") {
-  const Json j = Json::parse(sample_text(sample_scenario()));
+  const OrderedJson j = OrderedJson::parse(sample_json(sample_scenario()));
   CHECK(j["interval"].is_null());
   CHECK(j["overlap_efficiency"]["tp"].is_null());
   CHECK(j["overlap_efficiency"]["pp"].is_number());
@@ -87,7 +87,7 @@ TEST_CASE("what does not apply or is not simulated is null") {
 
   Scenario given = sample_scenario();
   given.costs = GivenCosts{};
-  const Json g = Json::parse(sample_text(given));
+  const OrderedJson g = OrderedJson::parse(sample_json(given));
   for (const char* key :
        {"mfu", "hfu", "memory", "tokens_per_second_per_gpu", "model_tflops_per_gpu"})
     CHECK(g[key].is_null());
@@ -95,19 +95,20 @@ TEST_CASE("what does not apply or is not simulated is null") {
 }
 
 TEST_CASE("fractions of a ledger add up to one") {
-  const Json j = Json::parse(sample_text(sample_scenario()));
-  const auto sum = [](const Json& ledger) {
+  const OrderedJson j = OrderedJson::parse(sample_json(sample_scenario()));
+  const auto sum = [](const OrderedJson& ledger) {
     double total = 0;
     for (const auto& [cause, share] : ledger.items())
       if (!share.is_null()) total += share.get<double>();
     return total;
   };
   CHECK(sum(j["ledger"]) == doctest::Approx(1).epsilon(1e-12));
-  for (const Json& d : j["devices"]) CHECK(sum(d["ledger"]) == doctest::Approx(1).epsilon(1e-12));
+  for (const OrderedJson& d : j["devices"])
+    CHECK(sum(d["ledger"]) == doctest::Approx(1).epsilon(1e-12));
   double path = 0;
-  for (const Json& p : j["critical_path"]) path += p["seconds"].get<double>();
+  for (const OrderedJson& p : j["critical_path"]) path += p["seconds"].get<double>();
   CHECK(path == doctest::Approx(j["step_time_seconds"].get<double>()).epsilon(1e-12));
-  const Json& pp = j["communication_seconds"]["pp"];
+  const OrderedJson& pp = j["communication_seconds"]["pp"];
   CHECK(pp["total"] ==
         doctest::Approx(pp["hidden"].get<double>() + pp["not_hidden"].get<double>()));
 }
@@ -116,7 +117,7 @@ TEST_CASE("values keep their types, and doubles read back as the same bits") {
   const Scenario s = sample_scenario();
   const RanStep ran = sample_step();
   const Report r = make_report(s, ran.step, ran.timeline);
-  const Json j = Json::parse(report_json(s, r));
+  const OrderedJson j = OrderedJson::parse(report_json(s, r));
   CHECK(j["step_time_seconds"].get<double>() == r.step_seconds);
   CHECK(j["mfu"].get<double>() == *r.mfu);
   CHECK(j["effective"]["model.tp_comm_overlap"] == false);
@@ -131,8 +132,8 @@ TEST_CASE("values keep their types, and doubles read back as the same bits") {
 
 TEST_CASE("same input, same bytes; timing only when asked for") {
   const Scenario s = sample_scenario();
-  CHECK(sample_text(s) == sample_text(s));
-  const Json timed =
-      Json::parse(sample_text(s, Timing{.lower_seconds = 0.5, .engine_seconds = 0.25}));
+  CHECK(sample_json(s) == sample_json(s));
+  const OrderedJson timed =
+      OrderedJson::parse(sample_json(s, Timing{.lower_seconds = 0.5, .engine_seconds = 0.25}));
   CHECK(timed["timing"]["tasks_per_second"] == timed["counts"]["tasks"].get<double>() / 0.25);
 }

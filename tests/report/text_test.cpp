@@ -25,7 +25,7 @@ size_t widest(const std::string& text) {
   return width;
 }
 
-std::string sample_text(const Scenario& s) {
+std::string sample_report(const Scenario& s) {
   const RanStep ran = sample_step();
   return report_text(s, make_report(s, ran.step, ran.timeline));
 }
@@ -39,7 +39,7 @@ bool has(const std::string& text, std::string_view part) {
 TEST_CASE("the report names its subject and its figures with units") {
   Scenario s = sample_scenario();
   s.measured_step_seconds = 4.0;
-  const std::string text = sample_text(s);
+  const std::string text = sample_report(s);
   for (const char* part :
        {"toy-7b on 8 GPUs: TP2 PP2 CP1 DP2 SP, 1f1b, 4 microbatches",
         "GBS 8, MBS 1, sequence 4096, bf16_mixed", "Toy 80GB", "measured 4.000 s, error",
@@ -56,15 +56,15 @@ TEST_CASE("a measured time is not compared with other settings") {
   Scenario s = sample_scenario();
   s.measured_step_seconds = 4.0;
   s.overridden = true;
-  const std::string text = sample_text(s);
+  const std::string text = sample_report(s);
   CHECK(has(text, "the file's measured time 4.000 s is for its own settings"));
   CHECK_FALSE(has(text, "error"));
 }
 
 TEST_CASE("one screen of 100 columns, whatever the input") {
   Scenario s = sample_scenario();
-  CHECK(widest(sample_text(s)) <= 100);
-  CHECK(lines_of(sample_text(s)).size() <= 45);
+  CHECK(widest(sample_report(s)) <= 100);
+  CHECK(lines_of(sample_report(s)).size() <= 45);
   s.model.name = std::string(300, 'x');
   s.cluster.device.name = std::string(90, 'y');
   for (int i = 0; i < 40; ++i) {
@@ -72,8 +72,8 @@ TEST_CASE("one screen of 100 columns, whatever the input") {
     s.findings.push_back(s.findings.front());
     s.findings.back().reason = std::string(200, 'z');
   }
-  CHECK(widest(sample_text(s)) <= 100);
-  CHECK(lines_of(sample_text(s)).size() <= 45);
+  CHECK(widest(sample_report(s)) <= 100);
+  CHECK(lines_of(sample_report(s)).size() <= 45);
 }
 
 TEST_CASE("many stages are cut to a few rows") {
@@ -88,7 +88,7 @@ TEST_CASE("many stages are cut to a few rows") {
 TEST_CASE("what does not fit comes first") {
   Scenario s = sample_scenario();
   s.cluster.device.memory_capacity = {40 * sample_gib};
-  const std::string text = sample_text(s);
+  const std::string text = sample_report(s);
   const size_t bad = text.find("DOES NOT FIT"), step = text.find("Step time");
   REQUIRE(bad != std::string::npos);
   CHECK(bad < step);
@@ -109,7 +109,7 @@ TEST_CASE("what does not fit comes first") {
 TEST_CASE("given costs have no model figures") {
   Scenario s = sample_scenario();
   s.costs = GivenCosts{};
-  const std::string text = sample_text(s);
+  const std::string text = sample_report(s);
   for (const char* part : {"MFU", "GiB", "tokens/s", "Groups"}) CHECK_FALSE(has(text, part));
   CHECK(has(text, "given costs"));
 }
