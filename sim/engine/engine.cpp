@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "sim/engine/deadlock.h"
 #include "sim/engine/event_heap.h"
 #include "sim/engine/fair_share.h"
+#include "sim/engine/processors.h"
 
 namespace stepsim {
 namespace {
 
 // Set in `Pending::waiting_for` of shared tasks, so that the worklist tells them apart for free.
 constexpr uint32_t shared_bit = uint32_t{1} << 31;
+
+using Role = ProcessorClaim::Role;
 
 /// What is known of a task before it starts; 16 bytes, so one cache line serves an edge.
 struct Pending {
@@ -29,7 +33,7 @@ class Execution {
  public:
   explicit Execution(const TaskGraph& graph);
 
-  void share(std::vector<uint8_t> contended);
+  void share(std::vector<uint8_t> contended, std::vector<uint8_t> pools);
   void resolve_roots();
   void run_flows();
 
@@ -44,7 +48,16 @@ class Execution {
   void arrive(uint32_t task);
   void begin_flow(Event arrival);
   void finish_flow(Event event);
+  void complete(Event event);
   void expect_finish(uint32_t flow);
+  void place_holders(double now);
+  void ask(Event holder);
+  void release(std::span<const uint32_t> holders);
+  void take_processors(uint32_t flow, double now);
+  void settle(double now);
+  void expect_wave_end(ProcessorPools::Runner& runner, double now);
+  double work(uint32_t flow) const;
+  double work_done(const ProcessorPools::Runner& runner, double now) const;
 
   const TaskGraph& graph_;
   Timeline timeline_;
@@ -56,8 +69,14 @@ class Execution {
   // Apart, because arrivals are known long ahead, and finishes are few but change: each stays
   // small.
   EventHeap arrivals_, finishes_;  ///< a finish that is not in `flow_finishes_` is out of date
-  size_t running_ = 0;             ///< flows that arrived and did not finish
+  // Holders ask for their processors when they start, and get them where waves of runners end.
+  EventHeap holders_, wave_ends_;  ///< a wave end that is not in `flow_wave_ends_` is out of date
+  std::vector<double> flow_wave_ends_;       ///< by flow row of a runner
+  std::vector<uint32_t> waves_to_wait_for_;  ///< by flow row of a holder
+  std::vector<uint32_t> ready_, watched_;    ///< holders of this instant; runners waited for anew
+  size_t running_ = 0;                       ///< flows that arrived and did not finish
   std::unique_ptr<FairShare> fair_share_;
+  std::unique_ptr<ProcessorPools> pools_;
 };
 
 Execution::Execution(const TaskGraph& graph) : graph_(graph) {
@@ -74,11 +93,16 @@ Execution::Execution(const TaskGraph& graph) : graph_(graph) {
   }
 }
 
-/// Marks the tasks with a claim on a contended resource as shared.
-void Execution::share(std::vector<uint8_t> contended) {
+/// Marks the tasks with a claim on a contended resource or pool as shared.
+void Execution::share(std::vector<uint8_t> contended, std::vector<uint8_t> pools) {
   bool any = false;
+  const auto uses_pool = [&](const FlowRow& flow) {
+    const auto claims = graph_.processor_claims_of(flow);
+    return std::any_of(claims.begin(), claims.end(),
+                       [&](const ProcessorClaim& c) { return pools[index(c.pool)] != 0; });
+  };
   for (uint32_t f = 0; f < graph_.flows.size(); ++f) {
-    if (!is_shared(graph_, graph_.flows[f], contended)) continue;
+    if (!is_shared(graph_, graph_.flows[f], contended) && !uses_pool(graph_.flows[f])) continue;
     const uint32_t task = index(graph_.flows[f].task);
     pending_[task].waiting_for |= shared_bit;
     timeline_.binding[task] = TaskId{f};  // its place for the flow's row until the task is ready
@@ -86,7 +110,10 @@ void Execution::share(std::vector<uint8_t> contended) {
   }
   if (!any) return;
   flow_finishes_.resize(graph_.flows.size());
+  flow_wave_ends_.resize(pools.empty() ? 0 : graph_.flows.size());
+  waves_to_wait_for_.resize(flow_wave_ends_.size());
   fair_share_ = std::make_unique<FairShare>(graph_, std::move(contended));
+  pools_ = std::make_unique<ProcessorPools>(graph_, std::move(pools));
 }
 
 void Execution::resolve_roots() {
@@ -152,31 +179,87 @@ void Execution::resolve(uint32_t* top) {
 void Execution::arrive(uint32_t task) {
   const uint32_t flow = index(timeline_.binding[task]);
   timeline_.binding[task] = TaskId{pending_[task].binding};
-  arrivals_.push({timeline_.start_seconds[task] + graph_.flows[flow].latency_seconds, task, flow});
+  const double start = timeline_.start_seconds[task];
+  flow_finishes_[flow] = start + graph_.durations_seconds[task];
+  for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[flow])) {
+    const bool holds = claim.role == Role::hold || claim.role == Role::take;
+    if (holds && pools_->contended(claim.pool)) return holders_.push({start, task, flow});
+  }
+  arrivals_.push({start + graph_.flows[flow].latency_seconds, task, flow});
 }
 
 /// Flows in time order. All that happens at one instant happens before speeds are settled, so a
-/// speed that would last for no time leaves no trace, not even a rounding.
+/// speed that would last for no time leaves no trace, not even a rounding. Holders come last: they
+/// see who runs once nothing else happens at that instant.
 void Execution::run_flows() {
   for (;;) {
-    const double now = std::min(arrivals_.next_seconds(), finishes_.next_seconds());
+    const double now = std::min({arrivals_.next_seconds(), finishes_.next_seconds(),
+                                 holders_.next_seconds(), wave_ends_.next_seconds()});
     if (now == std::numeric_limits<double>::infinity()) return;
-    while (finishes_.next_seconds() == now) finish_flow(finishes_.pop());
-    while (arrivals_.next_seconds() == now) begin_flow(arrivals_.pop());
-    for (const SpeedChange& change : fair_share_->settle()) {
-      double& finish = flow_finishes_[change.flow];
-      if (change.before != change.after)
-        finish = now + (finish - now) * (change.before / change.after);
-      expect_finish(change.flow);
+    for (bool more = true; more;) {
+      while (finishes_.next_seconds() == now) finish_flow(finishes_.pop());
+      while (arrivals_.next_seconds() == now) begin_flow(arrivals_.pop());
+      more = holders_.next_seconds() == now || wave_ends_.next_seconds() == now || !ready_.empty();
+      if (more) place_holders(now);
     }
+    settle(now);
   }
 }
 
+void Execution::settle(double now) {
+  for (PoolId pool : pools_->take_changed()) {
+    const uint32_t free = pools_->free(pool);
+    for (const ProcessorPools::Runner& runner : pools_->runners(pool))
+      fair_share_->set_cap(runner.flow, runner_speed(runner.claim, free));
+  }
+  for (const SpeedChange& change : fair_share_->settle()) {
+    double& finish = flow_finishes_[change.flow];
+    if (change.before != change.after)
+      finish = now + (finish - now) * (change.before / change.after);
+    expect_finish(change.flow);
+    if (!flow_wave_ends_.empty() && flow_wave_ends_[change.flow] > 0)
+      watched_.push_back(change.flow);
+  }
+  for (uint32_t flow : watched_) {
+    for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[flow]))
+      if (ProcessorPools::Runner* const runner = pools_->runner(flow, claim.pool))
+        expect_wave_end(*runner, now);
+  }
+  watched_.clear();
+}
+
+double Execution::work(uint32_t flow) const {
+  const FlowRow& row = graph_.flows[flow];
+  return graph_.durations_seconds[index(row.task)] - row.latency_seconds;
+}
+
+/// Of a runner that begins now no speed is settled yet: it has done nothing.
+double Execution::work_done(const ProcessorPools::Runner& runner, double now) const {
+  if (runner.since_seconds == now) return 0;
+  const double left = (flow_finishes_[runner.flow] - now) * fair_share_->speed(runner.flow);
+  return std::max(0.0, work(runner.flow) - left);
+}
+
+void Execution::expect_wave_end(ProcessorPools::Runner& runner, double now) {
+  if (runner.wave_end == 0) return;
+  const double left = std::max(0.0, runner.wave_end - work_done(runner, now));
+  // The last wave ends with the kernel, to the bit.
+  const double end = runner.wave_end >= work(runner.flow)
+                         ? flow_finishes_[runner.flow]
+                         : now + left / fair_share_->speed(runner.flow);
+  flow_wave_ends_[runner.flow] = end;
+  wave_ends_.push({end, index(graph_.flows[runner.flow].task), runner.flow});
+}
+
 void Execution::begin_flow(Event arrival) {
-  flow_finishes_[arrival.flow] =
-      timeline_.start_seconds[arrival.task] + graph_.durations_seconds[arrival.task];
+  const FlowRow& row = graph_.flows[arrival.flow];
+  if (row.latency_seconds >= graph_.durations_seconds[arrival.task]) return complete(arrival);
   ++running_;
   fair_share_->join(arrival.flow);
+  for (const ProcessorClaim& claim : graph_.processor_claims_of(row)) {
+    if (claim.role == Role::run && pools_->contended(claim.pool))
+      pools_->join(arrival.flow, arrival.time_seconds, claim);
+  }
 }
 
 void Execution::finish_flow(Event event) {
@@ -185,6 +268,21 @@ void Execution::finish_flow(Event event) {
   flow_finishes_[flow] = -1;
   --running_;
   fair_share_->leave(flow);
+  for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[flow])) {
+    if (claim.role != Role::run || !pools_->contended(claim.pool)) continue;
+    release(pools_->leave(flow, claim.pool));
+    flow_wave_ends_[flow] = 0;
+  }
+  complete(event);
+}
+
+/// The task is done and gives back what it holds.
+void Execution::complete(Event event) {
+  const auto [finish, task, flow] = event;
+  for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[flow])) {
+    if ((claim.role == Role::hold || claim.role == Role::give) && pools_->contended(claim.pool))
+      pools_->give(claim.pool, claim.count);
+  }
   timeline_.finish_seconds[task] = finish;
   timeline_.makespan_seconds = std::max(timeline_.makespan_seconds, finish);
   ++resolved_;
@@ -193,6 +291,64 @@ void Execution::finish_flow(Event event) {
     deliver(task, finish, graph_.finish_targets[e], top);
   }
   resolve(top);
+}
+
+/// Holders of one instant: who runs is the same for all of them, so their order does not matter.
+void Execution::place_holders(double now) {
+  while (wave_ends_.next_seconds() == now) {
+    const Event end = wave_ends_.pop();
+    if (flow_wave_ends_[end.flow] != now) continue;
+    flow_wave_ends_[end.flow] = 0;
+    for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[end.flow]))
+      if (ProcessorPools::Runner* const runner = pools_->runner(end.flow, claim.pool)) {
+        runner->wave_end = 0;
+        release(std::exchange(runner->waiting, {}));
+      }
+  }
+  while (holders_.next_seconds() == now) ask(holders_.pop());
+  std::vector<uint32_t> ready = std::exchange(ready_, {});
+  std::sort(ready.begin(), ready.end());
+  for (uint32_t flow : ready) take_processors(flow, now);
+}
+
+/// Every runner that is in the way lets the holder in where its wave ends.
+void Execution::ask(Event holder) {
+  uint32_t& waits = waves_to_wait_for_[holder.flow];
+  for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[holder.flow])) {
+    const bool holds = claim.role == Role::hold || claim.role == Role::take;
+    if (!holds || !pools_->contended(claim.pool)) continue;
+    for (ProcessorPools::Runner& runner : pools_->runners(claim.pool)) {
+      const double now = holder.time_seconds;
+      if (runner.since_seconds == now && !claim.yields) continue;
+      if (claim.count + runner.claim.count <= pools_->size(claim.pool)) continue;
+      const double end = wave_end_seconds(runner.claim, work_done(runner, now), work(runner.flow));
+      if (end == 0) continue;
+      runner.wave_end = end;
+      runner.waiting.push_back(holder.flow);
+      watched_.push_back(runner.flow);
+      ++waits;
+    }
+  }
+  if (waits == 0) ready_.push_back(holder.flow);
+}
+
+void Execution::release(std::span<const uint32_t> holders) {
+  for (uint32_t flow : holders)
+    if (--waves_to_wait_for_[flow] == 0) ready_.push_back(flow);
+}
+
+void Execution::take_processors(uint32_t flow, double now) {
+  const uint32_t task = index(graph_.flows[flow].task);
+  bool moves = false;
+  for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[flow])) {
+    if (!pools_->contended(claim.pool)) continue;
+    moves = moves || claim.role == Role::hold;
+    if (claim.role == Role::hold || claim.role == Role::take) pools_->take(claim.pool, claim.count);
+  }
+  if (!moves) return complete({now, task, flow});
+  if (now > timeline_.start_seconds[task])
+    flow_finishes_[flow] = now + graph_.durations_seconds[task];
+  arrivals_.push({now + graph_.flows[flow].latency_seconds, task, flow});
 }
 
 /// Every change of speed leaves an event behind; they are swept so that they stay in proportion to
@@ -216,7 +372,8 @@ Deadlock Execution::deadlock() const {
 
 std::variant<Timeline, Deadlock> run(const TaskGraph& graph, EngineOptions options) {
   Execution execution(graph);
-  if (options.sharing && !graph.flows.empty()) execution.share(contended_resources(graph));
+  if (options.sharing && !graph.flows.empty())
+    execution.share(contended_resources(graph), contended_pools(graph));
   execution.resolve_roots();
   execution.run_flows();
   if (!execution.finished()) return execution.deadlock();

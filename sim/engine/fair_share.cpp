@@ -10,7 +10,6 @@ namespace {
 
 // Claim rates are floats: a flow given a link's whole bandwidth may exceed it by a rounding, 2^-24.
 constexpr double rounding_slack = 1.0 + 1.0 / (1 << 22);
-constexpr uint64_t nobody = UINT64_MAX;
 
 double demand(const Claim& claim) { return static_cast<double>(claim.rate) * claim.multiplicity; }
 
@@ -18,18 +17,15 @@ double demand(const Claim& claim) { return static_cast<double>(claim.rate) * cla
 
 std::vector<uint8_t> contended_resources(const TaskGraph& graph) {
   std::vector<uint8_t> contended(graph.capacities.size(), 0);
-  std::vector<uint64_t> queues(graph.capacities.size(), nobody);
+  std::vector<uint64_t> queues(graph.capacities.size(), no_queue);
   for (const FlowRow& flow : graph.flows) {
-    const uint32_t task = index(flow.task);
-    if (flow.latency_seconds >= graph.durations_seconds[task]) continue;  // never moves a byte
-    const StreamId stream = graph.streams[task];
-    const uint64_t queue =
-        stream == no_stream ? (uint64_t{1} << 32) + task : uint64_t{index(stream)};
-    for (uint32_t c = flow.first_claim; c < flow.last_claim; ++c) {
-      const Claim& claim = graph.claims[c];
+    if (flow.latency_seconds >= graph.durations_seconds[index(flow.task)])
+      continue;  // never moves a byte
+    const uint64_t queue = graph.queue_of(flow.task);
+    for (const Claim& claim : graph.claims_of(flow)) {
       const uint32_t r = index(claim.resource);
       if (demand(claim) <= 0) continue;
-      if (queues[r] == nobody) queues[r] = queue;
+      if (queues[r] == no_queue) queues[r] = queue;
       if (queues[r] != queue || demand(claim) > graph.capacities[r] * rounding_slack)
         contended[r] = 1;
     }
@@ -39,15 +35,14 @@ std::vector<uint8_t> contended_resources(const TaskGraph& graph) {
 
 bool is_shared(const TaskGraph& graph, const FlowRow& flow, std::span<const uint8_t> contended) {
   if (flow.latency_seconds >= graph.durations_seconds[index(flow.task)]) return false;
-  const auto claims = graph.claims.subspan(flow.first_claim, flow.last_claim - flow.first_claim);
+  const auto claims = graph.claims_of(flow);
   return std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
     return contended[index(claim.resource)] && demand(claim) > 0;
   });
 }
 
 FairShare::FairShare(const TaskGraph& graph, std::vector<uint8_t> contended)
-    : rows_(graph.flows),
-      claims_(graph.claims),
+    : graph_(graph),
       contended_(std::move(contended)),
       links_(graph.capacities.size()),
       flows_(graph.flows.size()) {
@@ -60,37 +55,54 @@ void FairShare::touch(uint32_t link) {
   dirty_.push_back(link);
 }
 
+/// Every contended link of the flow; when there is none, the flow itself.
+void FairShare::touch_all(uint32_t flow) {
+  bool alone = true;
+  for (const Claim& claim : graph_.claims_of(graph_.flows[flow])) {
+    const uint32_t r = index(claim.resource);
+    if (!contended_[r] || demand(claim) <= 0) continue;
+    touch(r);
+    alone = false;
+  }
+  if (alone) lone_.push_back(flow);
+}
+
 void FairShare::join(uint32_t flow) {
-  const FlowRow& row = rows_[flow];
   double rate = 0, tightest = 0;
-  for (uint32_t c = row.first_claim; c < row.last_claim; ++c) {
-    const Claim& claim = claims_[c];
+  const auto claims = graph_.claims_of(graph_.flows[flow]);
+  for (const Claim& claim : claims) {
     const double share = demand(claim) / links_[index(claim.resource)].capacity;
     if (share > tightest) {
       tightest = share;
       rate = claim.rate;
     }
   }
-  flows_[flow].rate = rate;
-  flows_[flow].speed = 1;
-  flows_[flow].joined = true;
-  for (uint32_t c = row.first_claim; c < row.last_claim; ++c) {
-    const uint32_t r = index(claims_[c].resource);
-    const double units = demand(claims_[c]);
+  Flow& f = flows_[flow];
+  f.rate = rate;
+  f.speed = f.cap = 1;
+  f.joined = true;
+  for (const Claim& claim : claims) {
+    const uint32_t r = index(claim.resource);
+    const double units = demand(claim);
     if (!contended_[r] || units <= 0) continue;
     std::vector<Claimant>& claimants = links_[r].claimants;
     auto place = claimants.end();
     while (place != claimants.begin() && (place - 1)->flow > flow) --place;
     claimants.insert(place, {.flow = flow, .demand = units, .level_share = units / rate});
-    touch(r);
   }
+  touch_all(flow);
+}
+
+void FairShare::set_cap(uint32_t flow, double cap) {
+  if (flows_[flow].cap == cap) return;
+  flows_[flow].cap = cap;
+  touch_all(flow);
 }
 
 void FairShare::leave(uint32_t flow) {
-  const FlowRow& row = rows_[flow];
-  for (uint32_t c = row.first_claim; c < row.last_claim; ++c) {
-    const uint32_t r = index(claims_[c].resource);
-    if (!contended_[r] || demand(claims_[c]) <= 0) continue;
+  for (const Claim& claim : graph_.claims_of(graph_.flows[flow])) {
+    const uint32_t r = index(claim.resource);
+    if (!contended_[r] || demand(claim) <= 0) continue;
     std::vector<Claimant>& claimants = links_[r].claimants;
     const auto place =
         std::lower_bound(claimants.begin(), claimants.end(), flow,
@@ -101,11 +113,22 @@ void FairShare::leave(uint32_t flow) {
   }
 }
 
+void FairShare::change_speed(uint32_t flow, double speed) {
+  Flow& f = flows_[flow];
+  if (speed == f.speed && !f.joined) return;
+  f.joined = false;
+  changes_.push_back({.flow = flow, .before = f.speed, .after = speed});
+  f.speed = speed;
+}
+
 std::span<const SpeedChange> FairShare::settle() {
   changes_.clear();
+  for (uint32_t f : lone_) change_speed(f, flows_[f].cap);
+  lone_.clear();
   for (uint32_t r : dirty_) {
     double total = 0;
-    for (const Claimant& claimant : links_[r].claimants) total += claimant.demand;
+    for (const Claimant& claimant : links_[r].claimants)
+      total += claimant.demand * flows_[claimant.flow].cap;
     links_[r].binds = total > links_[r].capacity * rounding_slack;
   }
   ++visit_;
@@ -132,12 +155,11 @@ void FairShare::gather(uint32_t link) {
       flow.visit = visit_;
       flow.closed_speed = 0;
       component_flows_.push_back(claimant.flow);
-      const FlowRow& row = rows_[claimant.flow];
-      for (uint32_t c = row.first_claim; c < row.last_claim; ++c) {
-        Link& other = links_[index(claims_[c].resource)];
+      for (const Claim& claim : graph_.claims_of(graph_.flows[claimant.flow])) {
+        Link& other = links_[index(claim.resource)];
         if (other.visit == visit_ || !(other.binds || other.dirty)) continue;
         other.visit = visit_;
-        component_links_.push_back(index(claims_[c].resource));
+        component_links_.push_back(index(claim.resource));
       }
     }
   }
@@ -171,8 +193,9 @@ void FairShare::fill() {
     level = least_level(level);
     size_t closed = 0;
     for (uint32_t f : component_flows_) {
-      if (flows_[f].closed_speed > 0 || flows_[f].rate > level) continue;
-      flows_[f].closed_speed = 1;
+      Flow& flow = flows_[f];
+      if (flow.closed_speed > 0 || flow.rate * flow.cap > level) continue;
+      flow.closed_speed = flow.cap;
       ++closed;
     }
     if (closed == 0) {
@@ -188,13 +211,7 @@ void FairShare::fill() {
     }
     open -= closed;
   }
-  for (uint32_t f : component_flows_) {
-    Flow& flow = flows_[f];
-    if (flow.closed_speed == flow.speed && !flow.joined) continue;
-    flow.joined = false;
-    changes_.push_back({.flow = f, .before = flow.speed, .after = flow.closed_speed});
-    flow.speed = flow.closed_speed;
-  }
+  for (uint32_t f : component_flows_) change_speed(f, flows_[f].closed_speed);
 }
 
 }  // namespace stepsim

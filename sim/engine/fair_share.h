@@ -1,15 +1,16 @@
 // Max-min fair sharing of resources among the flows that run at one instant.
 //
-// A flow i that runs at speed s_i in (0, 1] takes s_i * rate * multiplicity of each resource it
-// claims. Its byte rate is x_i = s_i * b_i, where b_i is the rate of its tightest claim (the
-// largest rate * multiplicity / capacity; ties: the first), so x_i <= b_i. With a_ir = multiplicity
+// A flow i that runs at speed s_i in (0, cap_i] takes s_i * rate * multiplicity of each resource it
+// claims; cap_i <= 1 is what the processors left to it allow (processors.h). Its byte rate is x_i =
+// s_i * b_i, where b_i is the rate of its tightest claim (the largest rate * multiplicity /
+// capacity; ties: the first), so x_i <= cap_i b_i. With a_ir = multiplicity
 // * rate / b_i:
 //   sum over flows of a_ir x_i <= C_r                                  for every resource r
 //   max-min: no x_i can grow without shrinking an x_j that is not larger
 // Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2): raise one level L for all
 // open flows. A resource fills at L_r = (C_r - sum closed a x) / (sum open a). With L the least
-// L_r, open flows with b_i <= L close at full speed; when there is none, the flows of the resource
-// that fills first close at L. Levels never fall, so every speed is above 0.
+// L_r, open flows with cap_i b_i <= L close at speed cap_i; when there is none, the flows of the
+// resource that fills first close at L. Levels never fall, so every speed is above 0.
 //
 // Worked: links P (capacity 10) and Q (capacity 8); flow 1 on P and Q, 2 on P, 3 on Q, 4 on P with
 // b = 2; the other b are 100. Levels: L_P = 10/3, L_Q = 8/2, least 10/3 >= b_4: flow 4 closes at x
@@ -52,8 +53,9 @@ class FairShare {
   /// `graph` must outlive this.
   FairShare(const TaskGraph& graph, std::vector<uint8_t> contended);
 
-  void join(uint32_t flow);  ///< must be shared; at full speed until settled
+  void join(uint32_t flow);  ///< at full speed until settled
   void leave(uint32_t flow);
+  void set_cap(uint32_t flow, double cap);  ///< of a flow that joined; 1 before
   /// Speeds again wherever a flow joined or left. The result is valid until the next call.
   std::span<const SpeedChange> settle();
   double speed(uint32_t flow) const { return flows_[flow].speed; }
@@ -74,7 +76,7 @@ class FairShare {
   };
   /// One row of TaskGraph::flows.
   struct Flow {
-    double speed = 1;
+    double speed = 1, cap = 1;
     double closed_speed = 0;  ///< 0 while open
     double rate = 0;          ///< b_i
     uint32_t visit = 0;
@@ -82,16 +84,18 @@ class FairShare {
   };
 
   void touch(uint32_t link);
+  void touch_all(uint32_t flow);
+  void change_speed(uint32_t flow, double speed);
   void gather(uint32_t link);
   void fill();
   double least_level(double previous);
 
-  std::span<const FlowRow> rows_;
-  std::span<const Claim> claims_;
+  const TaskGraph& graph_;
   std::vector<uint8_t> contended_;
   std::vector<Link> links_;
   std::vector<Flow> flows_;
   std::vector<uint32_t> dirty_, component_links_, component_flows_;
+  std::vector<uint32_t> lone_;  ///< flows on no contended link that joined or whose cap changed
   std::vector<SpeedChange> changes_;
   uint32_t visit_ = 0;
 };

@@ -78,7 +78,10 @@ struct TaskGraph::Storage {
   std::vector<uint64_t> labels;
   std::vector<uint32_t> predecessor_counts;
   std::vector<FlowRow> flows;
+  std::vector<ClaimSet> claim_sets;
   std::vector<Claim> claims;
+  std::vector<ProcessorClaim> processor_claims;
+  std::vector<uint32_t> pool_sizes;
 };
 
 TaskGraph::TaskGraph(std::unique_ptr<Storage> storage)
@@ -92,8 +95,11 @@ TaskGraph::TaskGraph(std::unique_ptr<Storage> storage)
       start_targets(storage->start.targets),
       start_lags_seconds(storage->start.lags_seconds),
       flows(storage->flows),
+      claim_sets(storage->claim_sets),
       claims(storage->claims),
+      processor_claims(storage->processor_claims),
       capacities(storage->capacities),
+      pool_sizes(storage->pool_sizes),
       storage_(std::move(storage)) {}
 TaskGraph::TaskGraph(TaskGraph&&) noexcept = default;
 TaskGraph& TaskGraph::operator=(TaskGraph&&) noexcept = default;
@@ -122,22 +128,37 @@ ResourceId TaskGraphBuilder::add_resource(double capacity_units_per_second) {
   return ResourceId{static_cast<uint32_t>(capacities_.size() - 1)};
 }
 
-void TaskGraphBuilder::set_claims(TaskId task, double latency_seconds,
-                                  std::span<const Claim> claims) {
-  assert(index(task) < task_count());
-  assert(latency_seconds >= 0 && latency_seconds <= durations_[index(task)]);
-  const auto first = static_cast<uint32_t>(claims_.size());
+PoolId TaskGraphBuilder::add_pool(uint32_t processors) {
+  assert(processors > 0);
+  pool_sizes_.push_back(processors);
+  return PoolId{static_cast<uint32_t>(pool_sizes_.size() - 1)};
+}
+
+ClaimSetId TaskGraphBuilder::add_claims(std::span<const Claim> claims,
+                                        std::span<const ProcessorClaim> processors) {
+  ClaimSet set{.first_claim = static_cast<uint32_t>(claims_.size()),
+               .first_processor = static_cast<uint32_t>(processor_claims_.size())};
   for (const Claim& claim : claims) {
     assert(index(claim.resource) < capacities_.size());
     assert(std::isfinite(claim.rate) && claim.rate >= 0 && claim.multiplicity > 0);
-    assert(std::none_of(claims_.begin() + first, claims_.end(),
+    assert(std::none_of(claims_.begin() + set.first_claim, claims_.end(),
                         [&](const Claim& other) { return other.resource == claim.resource; }));
     claims_.push_back(claim);
   }
-  flows_.push_back({.task = task,
-                    .first_claim = first,
-                    .last_claim = static_cast<uint32_t>(claims_.size()),
-                    .latency_seconds = latency_seconds});
+  for (const ProcessorClaim& claim : processors) {
+    assert(index(claim.pool) < pool_sizes_.size() && claim.count > 0);
+    processor_claims_.push_back(claim);
+  }
+  set.last_claim = static_cast<uint32_t>(claims_.size());
+  set.last_processor = static_cast<uint32_t>(processor_claims_.size());
+  claim_sets_.push_back(set);
+  return ClaimSetId{static_cast<uint32_t>(claim_sets_.size() - 1)};
+}
+
+void TaskGraphBuilder::set_claims(TaskId task, double latency_seconds, ClaimSetId set) {
+  assert(index(task) < task_count() && index(set) < claim_sets_.size());
+  assert(latency_seconds >= 0 && latency_seconds <= durations_[index(task)]);
+  flows_.push_back({.task = task, .set = set, .latency_seconds = latency_seconds});
 }
 
 TaskGraph TaskGraphBuilder::build() && {
@@ -173,7 +194,10 @@ TaskGraph TaskGraphBuilder::build() && {
   storage->labels = std::move(labels_);
   storage->capacities = std::move(capacities_);
   storage->flows = std::move(flows_);
+  storage->claim_sets = std::move(claim_sets_);
   storage->claims = std::move(claims_);
+  storage->processor_claims = std::move(processor_claims_);
+  storage->pool_sizes = std::move(pool_sizes_);
   return TaskGraph(std::move(storage));
 }
 

@@ -12,30 +12,9 @@
 #include <span>
 #include <vector>
 
+#include "sim/engine/claims.h"
+
 namespace stepsim {
-
-enum class TaskId : uint32_t {};
-enum class StreamId : uint32_t {};
-enum class ResourceId : uint32_t {};
-inline constexpr TaskId no_task{UINT32_MAX};
-inline constexpr StreamId no_stream{UINT32_MAX};  ///< not in any in-order queue
-constexpr uint32_t index(TaskId t) { return static_cast<uint32_t>(t); }
-constexpr uint32_t index(StreamId s) { return static_cast<uint32_t>(s); }
-constexpr uint32_t index(ResourceId r) { return static_cast<uint32_t>(r); }
-
-/// A share of a resource that a task holds while it runs.
-struct Claim {
-  ResourceId resource{};
-  float rate = 0;  ///< units of the resource per second at full speed (bytes/s for links)
-  uint32_t multiplicity = 1;  ///< how many identical flows of unrepresented ranks ride along
-};
-
-/// Flow part of a task: `latency` first, at full speed, then the rest at the rate its claims allow.
-struct FlowRow {
-  TaskId task{};
-  uint32_t first_claim = 0, last_claim = 0;  ///< [first, last) in `claims`
-  double latency_seconds = 0;
-};
 
 /// Immutable; made by TaskGraphBuilder. All spans are indexed by task unless said.
 class TaskGraph {
@@ -56,8 +35,25 @@ class TaskGraph {
   std::span<const uint32_t> start_targets;
   std::span<const double> start_lags_seconds;
   std::span<const FlowRow> flows;  ///< tasks that claim resources, in ascending task order
+  std::span<const ClaimSet> claim_sets;
   std::span<const Claim> claims;
-  std::span<const double> capacities;  ///< by resource
+  std::span<const ProcessorClaim> processor_claims;
+  std::span<const double> capacities;    ///< by resource
+  std::span<const uint32_t> pool_sizes;  ///< processors by pool
+
+  /// The in-order queue of a task: its stream, or one of its own.
+  uint64_t queue_of(TaskId task) const {
+    const StreamId stream = streams[index(task)];
+    return stream == no_stream ? (uint64_t{1} << 32) + index(task) : uint64_t{index(stream)};
+  }
+  std::span<const Claim> claims_of(const FlowRow& flow) const {
+    const ClaimSet& set = claim_sets[index(flow.set)];
+    return claims.subspan(set.first_claim, set.last_claim - set.first_claim);
+  }
+  std::span<const ProcessorClaim> processor_claims_of(const FlowRow& flow) const {
+    const ClaimSet& set = claim_sets[index(flow.set)];
+    return processor_claims.subspan(set.first_processor, set.last_processor - set.first_processor);
+  }
 
  private:
   friend class TaskGraphBuilder;
@@ -99,8 +95,14 @@ class TaskGraphBuilder {
   /// start(to) >= start(from) + lag.
   void add_start_edge(TaskId from, TaskId to, double lag_seconds);
   ResourceId add_resource(double capacity_units_per_second);
+  PoolId add_pool(uint32_t processors);
+  ClaimSetId add_claims(std::span<const Claim> claims,
+                        std::span<const ProcessorClaim> processors = {});
   /// All of a task's claims at once; `latency_seconds` <= duration. Call at most once a task.
-  void set_claims(TaskId task, double latency_seconds, std::span<const Claim> claims);
+  void set_claims(TaskId task, double latency_seconds, ClaimSetId set);
+  void set_claims(TaskId task, double latency_seconds, std::span<const Claim> claims) {
+    set_claims(task, latency_seconds, add_claims(claims));
+  }
 
   TaskId tail(StreamId stream) const { return tails_[index(stream)]; }  ///< no_task when empty
   uint32_t task_count() const { return static_cast<uint32_t>(durations_.size()); }
@@ -113,7 +115,10 @@ class TaskGraphBuilder {
   std::vector<uint64_t> labels_;
   std::vector<uint32_t> sources_, targets_, start_sources_, start_targets_;
   std::vector<FlowRow> flows_;
+  std::vector<ClaimSet> claim_sets_;
   std::vector<Claim> claims_;
+  std::vector<ProcessorClaim> processor_claims_;
+  std::vector<uint32_t> pool_sizes_;
   std::vector<TaskId> tails_;
 };
 

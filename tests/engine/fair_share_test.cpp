@@ -122,9 +122,8 @@ TEST_CASE("every slowed flow has a bottleneck, through any sequence of arrivals 
       std::vector<uint32_t> running;
       const auto each_claim = [&](auto&& visit) {
         for (uint32_t g = 0; g < flows; ++g) {
-          const FlowRow& row = graph.flows[g];
-          for (uint32_t c = row.first_claim; runs[g] && c < row.last_claim; ++c)
-            visit(g, graph.claims[c]);
+          if (!runs[g]) continue;
+          for (const Claim& claim : graph.claims_of(graph.flows[g])) visit(g, claim);
         }
       };
       each_claim([&](uint32_t g, const Claim& c) {

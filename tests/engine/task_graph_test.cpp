@@ -71,8 +71,8 @@ TEST_CASE("flows are in task order whatever the order of claims") {
   const TaskGraph graph = std::move(builder).build();
   REQUIRE(graph.flows.size() == 2);
   CHECK(graph.flows[0].task == a);
-  CHECK(graph.claims[graph.flows[0].first_claim].rate == 1);
+  CHECK(graph.claims_of(graph.flows[0])[0].rate == 1);
   CHECK(graph.flows[1].latency_seconds == 0.5);
-  CHECK(graph.claims[graph.flows[1].first_claim].multiplicity == 5);
+  CHECK(graph.claims_of(graph.flows[1])[0].multiplicity == 5);
   CHECK(graph.capacities[index(link)] == 8);
 }

@@ -5,6 +5,9 @@
 //   each stream) b 2 @tp after a c                         b starts when a and c have finished c 1
 //   start+0.5 a                           c starts no earlier than 0.5 after a starts f 4 latency 1
 //   uses nic 5 x2 uses wan 5    a flow: 1 s of latency, then 5 units/s and multiplicity 2 on nic
+//   pool sm 8                                 eight processors
+//   g 4 @compute runs sm 8 in 16              full speed on 8, work in 16 equal blocks (0: small
+//   ones) n 4 @tp holds sm 2 / takes sm 2 / gives sm 2, then perhaps "yields"
 // Names may be used before their line. ';' ends a line too; '#' starts a comment.
 #pragma once
 
@@ -61,11 +64,16 @@ inline NamedGraph graph_of(const std::string& text, bool reverse_edges = false) 
   }
   TaskGraphBuilder builder(static_cast<uint32_t>(streams.size()));
   std::map<std::string, ResourceId> resources;
+  std::map<std::string, PoolId> pools;
   std::map<std::string, TaskId> ids;
   std::vector<std::string> names;
   for (const auto& line : lines) {
     if (line[0] == "link") {
       resources[line.at(1)] = builder.add_resource(std::stod(line.at(2)));
+      continue;
+    }
+    if (line[0] == "pool") {
+      pools[line.at(1)] = builder.add_pool(static_cast<uint32_t>(std::stoul(line.at(2))));
       continue;
     }
     const auto at =
@@ -75,6 +83,9 @@ inline NamedGraph graph_of(const std::string& text, bool reverse_edges = false) 
     names.push_back(line[0]);
   }
 
+  using Role = ProcessorClaim::Role;
+  const std::map<std::string, Role> roles{
+      {"runs", Role::run}, {"holds", Role::hold}, {"takes", Role::take}, {"gives", Role::give}};
   /// An edge as written.
   struct Edge {
     TaskId from, to;
@@ -83,10 +94,11 @@ inline NamedGraph graph_of(const std::string& text, bool reverse_edges = false) 
   };
   std::vector<Edge> edges;
   for (const auto& line : lines) {
-    if (line[0] == "link") continue;
+    if (line[0] == "link" || line[0] == "pool") continue;
     const TaskId task = ids.at(line[0]);
     double latency = 0;
     std::vector<Claim> claims;
+    std::vector<ProcessorClaim> processors;
     for (size_t w = 2; w < line.size();) {
       const std::string& word = line[w++];
       if (word[0] == '@') continue;
@@ -104,11 +116,25 @@ inline NamedGraph graph_of(const std::string& text, bool reverse_edges = false) 
           claim.multiplicity = static_cast<uint32_t>(std::stoul(line[w++].substr(1)));
         }
         claims.push_back(claim);
+      } else if (roles.contains(word)) {
+        ProcessorClaim claim{.pool = pools.at(line.at(w)), .role = roles.at(word)};
+        claim.count = static_cast<uint32_t>(std::stoul(line.at(w + 1)));
+        w += 2;
+        if (w < line.size() && line[w] == "in") {
+          claim.blocks = static_cast<uint32_t>(std::stoul(line.at(w + 1)));
+          w += 2;
+        }
+        if (w < line.size() && line[w] == "yields") {
+          claim.yields = true;
+          ++w;
+        }
+        processors.push_back(claim);
       } else {
         throw std::invalid_argument("graph text: '" + word + "'");
       }
     }
-    if (latency > 0 || !claims.empty()) builder.set_claims(task, latency, claims);
+    if (latency > 0 || !claims.empty() || !processors.empty())
+      builder.set_claims(task, latency, builder.add_claims(claims, processors));
   }
   if (reverse_edges) std::reverse(edges.begin(), edges.end());
   for (const Edge& e : edges) {

@@ -13,21 +13,19 @@
 
 namespace stepsim::test {
 
-/// Speeds of the flows, by growing all byte rates together in small steps to the next limit that is
-/// met.
-inline std::vector<double> oracle_speeds(const TaskGraph& graph,
-                                         const std::vector<uint32_t>& flows) {
-  const auto claims_of = [&](uint32_t f) {
-    const FlowRow& row = graph.flows[f];
-    return graph.claims.subspan(row.first_claim, row.last_claim - row.first_claim);
-  };
+/// Speeds of the flows, none above its cap (empty: 1 each), by growing all byte rates together in
+/// small steps to the next limit that is met.
+inline std::vector<double> oracle_speeds(const TaskGraph& graph, const std::vector<uint32_t>& flows,
+                                         std::vector<double> caps = {}) {
+  const auto claims_of = [&](uint32_t f) { return graph.claims_of(graph.flows[f]); };
+  caps.resize(flows.size(), 1);
   const auto units = [](const Claim& c) { return static_cast<double>(c.rate) * c.multiplicity; };
   std::vector<double> demand(graph.capacities.size(), 0), full_rate(flows.size(), 0),
       rate(flows.size(), 0);
   for (size_t i = 0; i < flows.size(); ++i) {
     double tightest = 0;
     for (const Claim& c : claims_of(flows[i])) {
-      demand[index(c.resource)] += units(c);
+      demand[index(c.resource)] += units(c) * caps[i];
       const double share = units(c) / graph.capacities[index(c.resource)];
       if (share > tightest)
         std::tie(tightest, full_rate[i]) = std::pair(share, static_cast<double>(c.rate));
@@ -45,7 +43,7 @@ inline std::vector<double> oracle_speeds(const TaskGraph& graph,
         used[index(c.resource)] += units(c) * rate[i] / full_rate[i];
         if (growing[i]) slope[index(c.resource)] += units(c) / full_rate[i];
       }
-      if (growing[i]) step = std::min(step, full_rate[i] - rate[i]);
+      if (growing[i]) step = std::min(step, full_rate[i] * caps[i] - rate[i]);
     }
     const auto binds = [&](size_t r) {
       return demand[r] > graph.capacities[r] * (1 + std::ldexp(1.0, -22));
@@ -57,16 +55,17 @@ inline std::vector<double> oracle_speeds(const TaskGraph& graph,
     const std::vector<bool> grew = growing;
     for (size_t i = 0; i < flows.size(); ++i) {
       if (!grew[i]) continue;
-      bool stops = full_rate[i] - rate[i] <= step;
+      const double most = full_rate[i] * caps[i];
+      bool stops = most - rate[i] <= step;
       for (const Claim& c : claims_of(flows[i])) {
         const size_t r = index(c.resource);
         stops = stops || (binds(r) && units(c) > 0 && room(r) <= step * (1 + 1e-13));
       }
-      rate[i] = full_rate[i] - rate[i] <= step ? full_rate[i] : rate[i] + step;
+      rate[i] = most - rate[i] <= step ? most : rate[i] + step;
       growing[i] = !stops;
     }
   }
-  std::vector<double> speeds(flows.size(), 1);
+  std::vector<double> speeds = caps;
   for (size_t i = 0; i < flows.size(); ++i) {
     if (full_rate[i] > 0) speeds[i] = rate[i] / full_rate[i];
   }
