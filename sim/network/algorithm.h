@@ -63,6 +63,11 @@ Plan pair_plan(Collective op, const GroupPlacement& group);
 /// whatever the bytes).
 BytesPerSecond nvlink_bus(const Cluster& cluster);
 Seconds start_up(const Cluster& cluster);
+/// Channels of rings and trees, each of one thread block: 24 on 8 A100 and H100, 16 on 8 B200 (NCCL
+/// src/graph/search.cc, connect.cc: rings doubled; Blackwell's links are faster and need fewer).
+int ring_channels(const Cluster& cluster);
+/// Sets hbm_rate, once the rates on the links are known.
+void set_memory_rate(Collective op, CollectiveCost& cost);
 /// Time of the bytes of `passes` ring passes, without latency.
 Seconds ring_transfer(int passes, Bytes bytes, const GroupPlacement& group, const Cluster& cluster);
 

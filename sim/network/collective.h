@@ -54,6 +54,12 @@ struct CollectiveCost {
       nic_rate;  ///< load on the member's NVLink port and NIC (each direction) while moving bytes
   Bytes wire_bytes;  ///< sent by one member
   std::string_view algorithm;
+  std::string_view protocol;  ///< LL, LL128 or Simple; empty where there is no choice
+  int channels = 0;           ///< NCCL channels
+  int sms = 0;                ///< its kernel holds on a member, one thread block a channel
+  /// Memory traffic on a member while bytes move: twice the rate on its links for copies (sent and
+  /// received), three times for reductions (one operand more; NVIDIA/nccl issue 1428).
+  BytesPerSecond hbm_rate;
 };
 CollectiveCost collective_cost(Collective op, Bytes bytes, const GroupPlacement& group,
                                const Cluster& cluster);

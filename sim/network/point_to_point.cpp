@@ -1,6 +1,7 @@
 // Pairs: NCCL send/recv, and a neighbour's buffer written directly.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "sim/network/algorithm.h"
 
@@ -11,13 +12,12 @@ namespace {
 // and its size agree with sendrecv over NVLink in 4, 8 and 64 ranks (xxrjun H100, openxla/xla
 // performance tables).
 constexpr double pair_channels = 32;
+constexpr int network_channels = 4;  // a NIC of 400 Gb/s at 14 GB/s a channel (src/graph/paths.cc)
 constexpr Bytes bytes_per_channel{16.0 * 1024 * 1024};
 
-BytesPerSecond channel_limit(Bytes bytes, const GroupPlacement& group, const Cluster& cluster) {
+double channels_of_pair(Bytes bytes, const GroupPlacement& group) {
   const double ranks = std::bit_ceil(static_cast<unsigned>(std::max(2, group.size)));
-  const double channels =
-      std::clamp(bytes / bytes_per_channel, std::max(1.0, pair_channels / ranks), pair_channels);
-  return cluster.device.nvlink_channel_bandwidth * channels;
+  return std::clamp(bytes / bytes_per_channel, std::max(1.0, pair_channels / ranks), pair_channels);
 }
 
 CollectiveCost transfer_cost(Bytes bytes, Seconds latency, BytesPerSecond rate, bool inside) {
@@ -26,6 +26,7 @@ CollectiveCost transfer_cost(Bytes bytes, Seconds latency, BytesPerSecond rate, 
   cost.duration = latency + bytes / rate;
   cost.wire_bytes = bytes;
   (inside ? cost.nvlink_rate : cost.nic_rate) = rate;
+  set_memory_rate(Collective::send_recv, cost);
   return cost;
 }
 
@@ -35,13 +36,22 @@ bool pair_serves(Collective op, const GroupPlacement&) { return op == Collective
 
 CollectiveCost pair_cost(Collective, Bytes bytes, const GroupPlacement& group,
                          const Cluster& cluster) {
-  if (group.domains > 1)
-    return transfer_cost(bytes, start_up(cluster) + group.network_latency, group.network_bandwidth,
+  CollectiveCost cost;
+  if (group.domains > 1) {
+    cost = transfer_cost(bytes, start_up(cluster) + group.network_latency, group.network_bandwidth,
                          false);
-  BytesPerSecond rate = nvlink_bus(cluster);
-  if (cluster.device.nvlink_channel_bandwidth > BytesPerSecond{})
-    rate = std::min(rate, channel_limit(bytes, group, cluster));
-  return transfer_cost(bytes, start_up(cluster) + cluster.device.nvlink_latency, rate, true);
+    cost.channels = network_channels;
+  } else {
+    const double channels = channels_of_pair(bytes, group);
+    BytesPerSecond rate = nvlink_bus(cluster);
+    if (cluster.device.nvlink_channel_bandwidth > BytesPerSecond{})
+      rate = std::min(rate, cluster.device.nvlink_channel_bandwidth * channels);
+    cost = transfer_cost(bytes, start_up(cluster) + cluster.device.nvlink_latency, rate, true);
+    cost.channels = static_cast<int>(std::ceil(channels));
+  }
+  cost.sms = cost.channels;
+  cost.protocol = "Simple";
+  return cost;
 }
 
 bool copy_serves(Collective op, const GroupPlacement&) { return op == Collective::peer_copy; }

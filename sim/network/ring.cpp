@@ -19,6 +19,15 @@ Seconds start_up(const Cluster& cluster) {
   return cluster.device.nvlink_half_message / nvlink_bus(cluster);
 }
 
+int ring_channels(const Cluster& cluster) {
+  return cluster.device.architecture == "blackwell" ? 16 : 24;
+}
+
+void set_memory_rate(Collective op, CollectiveCost& cost) {
+  const bool reduces = op == Collective::all_reduce || op == Collective::reduce_scatter;
+  cost.hbm_rate = (cost.nvlink_rate + cost.nic_rate) * (reduces ? 3 : 2);
+}
+
 // Every member's port carries (n-1)/n of the bytes, and own_share/n more in time: its own shard is
 // copied, not received, and the pipeline fills meanwhile. That is why 2 ranks reach two thirds of
 // the bus bandwidth and 8 nearly all of it. Between domains k = per_domain channels leave each
@@ -61,6 +70,9 @@ CollectiveCost ring_cost(Collective op, Bytes bytes, const GroupPlacement& group
     cost.nvlink_rate = inside ? bus : bus * ((k - 1) / k);
     cost.nic_rate = inside ? BytesPerSecond{} : bus / k;
   }
+  cost.protocol = "Simple";
+  cost.channels = cost.sms = ring_channels(cluster);
+  set_memory_rate(op, cost);
   return cost;
 }
 

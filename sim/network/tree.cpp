@@ -33,7 +33,7 @@ bool tree_serves(Collective op, const GroupPlacement& group) {
   return op == Collective::all_reduce && group.domains > 1;
 }
 
-CollectiveCost tree_cost(Collective, Bytes bytes, const GroupPlacement& group,
+CollectiveCost tree_cost(Collective op, Bytes bytes, const GroupPlacement& group,
                          const Cluster& cluster) {
   const double k = group.per_domain;
   const bool two = group.domains == 2;
@@ -54,6 +54,9 @@ CollectiveCost tree_cost(Collective, Bytes bytes, const GroupPlacement& group,
     cost.nvlink_rate = nvlink / transfer;
     cost.nic_rate = network / transfer;
   }
+  cost.protocol = "Simple";
+  cost.channels = cost.sms = ring_channels(cluster);
+  set_memory_rate(op, cost);
   return cost;
 }
 
