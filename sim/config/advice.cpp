@@ -132,7 +132,8 @@ void advise_environment(const ScenarioSections& sections, Scenario& scenario) {
   const bool hopper = scenario.cluster.device.architecture != "blackwell";
   const bool ep_overlap = scenario.effective["model.overlap_moe_expert_parallel_comm"] == "true";
   const bool overlaps = p.tp > 1 || p.cp > 1;
-  const int set = scenario.device_max_connections;
+  const LaunchEnv& env = scenario.launch_env;
+  const int set = env.max_connections_set ? env.max_connections : 0;
   if (hopper && overlaps && !ep_overlap && set != 1)
     add_finding(
         scenario, sections.env_vars, queues, "launch-order-on-hopper", Kind::advice,

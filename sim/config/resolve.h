@@ -44,6 +44,8 @@ void resolve_experts(const ScenarioSections& sections, Scenario& scenario);
 /// Checks of Megatron that concern nothing simulated here, and advice on the layout.
 void validate(const ScenarioSections& sections, Scenario& scenario);
 void advise(const ScenarioSections& sections, Scenario& scenario);
+/// env_vars that decide how kernels share a device; values may be numbers or text. Needs overlap.
+void resolve_launch_env(const ScenarioSections& sections, Scenario& scenario);
 void resolve_recompute(const ScenarioSections& sections, Scenario& scenario);
 /// CUDA graphs: which launches collapse.
 void resolve_graphs(const ScenarioSections& sections, Scenario& scenario);

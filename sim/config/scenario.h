@@ -11,6 +11,7 @@
 #include "sim/config/cluster.h"
 #include "sim/config/model.h"
 #include "sim/config/parallelism.h"
+#include "sim/config/software.h"
 
 namespace stepsim {
 
@@ -82,10 +83,6 @@ struct GivenCosts {
   std::vector<double> p2p_seconds;  ///< from a virtual stage to the next one, and back
 };
 
-struct Software {
-  std::string release, nccl, transformer_engine, cudnn;
-};
-
 /// Everything resolved.
 struct Scenario {
   std::string file, name, description, source;
@@ -104,7 +101,7 @@ struct Scenario {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::optional<GivenCosts> costs;
   Software software;
-  int device_max_connections = 0;                   ///< CUDA_DEVICE_MAX_CONNECTIONS; 0 = not set
+  LaunchEnv launch_env;
   bool full_iteration_graph = false;                ///< cuda_graph_impl local, scope full_iteration
   bool graph_attention = false, graph_mlp = false;  ///< CUDA graphs around these parts of a layer
   CrossEntropy cross_entropy = CrossEntropy::native;

@@ -179,20 +179,6 @@ void read_switches(const ScenarioSections& sections, Scenario& scenario) {
                                           : CrossEntropy::native;
   scenario.effective["model.gradient_accumulation_fusion"] =
       json_text(scenario.gradient_accumulation_fusion);
-
-  const std::string queues = "CUDA_DEVICE_MAX_CONNECTIONS";
-  const json* value = sections.env_vars.find(queues);
-  if (value != nullptr && value->is_string()) {
-    const std::string text = value->get<std::string>();
-    if (text.empty() || text.size() > 2 ||
-        text.find_first_not_of("0123456789") != std::string::npos || text == "0" ||
-        std::stoi(text) > 32)
-      sections.env_vars.fail(queues,
-                             "must be an integer from 1 to 32; got '" + printable(text) + "'");
-    scenario.device_max_connections = std::stoi(text);
-  } else {
-    scenario.device_max_connections = sections.env_vars.integer(queues, 0, {1, 32});
-  }
 }
 
 /// What Bridge knows and this program does not, once each, in the order of the sections.
@@ -211,9 +197,6 @@ void list_not_modelled(const ScenarioSections& sections, const Document& documen
       flags != document.root->end() && flags->is_array())
     for (const json& flag : *flags)
       if (flag.is_string()) scenario.not_modelled.push_back(printable(flag.get<std::string>()));
-  // Checked when read, but launch queues do not bind here: streams start when they are ready.
-  if (scenario.device_max_connections > 0)
-    scenario.not_modelled.push_back("env_vars.CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
 /// A resolved run_config.yaml keeps what was asked of comm_overlap beside what came of it: says
@@ -289,6 +272,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
     resolve_experts(sections, scenario);
   }
   resolve_overlap(sections, scenario);
+  resolve_launch_env(sections, scenario);
   resolve_optimizer(sections, scenario);
   if (!scenario.costs) {
     validate(sections, scenario);

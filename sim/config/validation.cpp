@@ -140,7 +140,7 @@ void validate_fsdp(const ScenarioSections& sections, Scenario& scenario) {
   if (stored && checkpoint_text(sections, "ckpt_format") != "fsdp_dtensor")
     refuse(sections, scenario, sections.top, "checkpoint", "fsdp-needs-dtensor-checkpoints",
            "must have ckpt_format fsdp_dtensor with Megatron-FSDP");
-  if (scenario.device_max_connections == 1)
+  if (scenario.launch_env.max_connections_set && scenario.launch_env.max_connections == 1)
     refuse(sections, scenario, sections.env_vars, "CUDA_DEVICE_MAX_CONNECTIONS",
            "fsdp-needs-several-queues",
            "must not be 1 with Megatron-FSDP: its gathers would wait behind compute");

@@ -17,36 +17,61 @@ constexpr std::array<TileShape, 3> tile_shapes{{{1, 1, 1.0}, {1, 0.5, 0.93}, {0.
 /// FlashAttention-2).
 constexpr double backward_flop_factor = 2.5;
 
+/// Queries of one head that a block of a fused kernel works on (FlashAttention-2 and -3).
+constexpr double attention_block = 128;
+
 /// Bytes per score element of attention that materialises its scores in 16 bit, beside what its
 /// matrix products read and write: forward softmax (read, write) and dropout (read, write, mask);
 /// backward dropout (read, mask, write) and softmax (read two, write).
 constexpr double unfused_forward_bytes = 9, unfused_backward_bytes = 11;
 }  // namespace
 
-double wave_efficiency(const Gemm& gemm, int tile_m, int tile_n, int sms) {
-  double best = 0;
+TileGrid best_grid(const Gemm& gemm, int tile_m, int tile_n, int sms) {
+  TileGrid best;
   for (const TileShape& t : tile_shapes) {
-    const double tm = tile_m * t.m_factor, tn = tile_n * t.n_factor;
-    const double tiles = std::ceil(gemm.m / tm) * std::ceil(gemm.n / tn) * gemm.batch;
-    const double waves = std::ceil(tiles / sms);
-    const double useful = gemm.m * gemm.n * gemm.batch / (waves * sms * tm * tn);
-    best = std::max(best, useful * t.rate);
+    TileGrid grid{.tile_m = tile_m * t.m_factor, .tile_n = tile_n * t.n_factor};
+    grid.tiles = std::ceil(gemm.m / grid.tile_m) * std::ceil(gemm.n / grid.tile_n) * gemm.batch;
+    const double waves = std::ceil(grid.tiles / sms);
+    const double useful = gemm.m * gemm.n * gemm.batch / (waves * sms * grid.tile_m * grid.tile_n);
+    grid.efficiency = useful * t.rate;
+    if (grid.efficiency > best.efficiency) best = grid;
   }
   return best;
 }
 
-Seconds KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
+double wave_efficiency(const Gemm& gemm, int tile_m, int tile_n, int sms) {
+  return best_grid(gemm, tile_m, tile_n, sms).efficiency;
+}
+
+Kernel operator/(const Kernel& kernel, double parts) {
+  return {kernel.duration / parts, kernel.memory * (1 / parts), kernel.sms,
+          static_cast<int64_t>(std::ceil(static_cast<double>(kernel.blocks) / parts))};
+}
+
+Kernel operator+(const Kernel& kernel, const Kernel& rider) {
+  return {kernel.duration + rider.duration, kernel.memory + rider.memory, kernel.sms,
+          kernel.blocks};
+}
+
+Kernel KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
   const GemmCurve& curve = device_.gemm[static_cast<size_t>(dtype)];
   const int all = device_.sms, used = sms > 0 ? std::min(sms, all) : all;
+  const TileGrid grid = best_grid(gemm, device_.tile_m, device_.tile_n, used);
   const double rate = curve.peak.value * stack_.clock_factor * curve.ceiling *
-                      (gemm.k / (gemm.k + curve.half_k)) *
-                      wave_efficiency(gemm, device_.tile_m, device_.tile_n, used) * used / all;
+                      (gemm.k / (gemm.k + curve.half_k)) * grid.efficiency * used / all;
   // Operands are read and the result written once; fp8 results are 16 bit.
   const double in = bytes_per_element(dtype), out = std::max(in, 2.0);
-  const Bytes moved{gemm.batch * (in * gemm.k * (gemm.m + gemm.n) + out * gemm.m * gemm.n)};
-  return std::max(Seconds{gemm.flops().value / rate},
-                  moved / (device_.memory_bandwidth * device_.memory_efficiency)) +
-         device_.kernel_gap;
+  const double results = gemm.batch * out * gemm.m * gemm.n;
+  const Bytes moved{gemm.batch * in * gemm.k * (gemm.m + gemm.n) + results};
+  // A wave of tiles covers about a square of the result and reads the operands' strips for it.
+  const double side = std::sqrt(std::min<double>(grid.tiles, used) * grid.tile_m * grid.tile_n);
+  const double strips = std::min(gemm.m, side) + std::min(gemm.n, side);
+  const Bytes read_by_waves{std::ceil(grid.tiles / used) * in * gemm.k * strips + results};
+  const Seconds duration =
+      std::max(Seconds{gemm.flops().value / rate},
+               moved / (device_.memory_bandwidth * device_.memory_efficiency)) +
+      device_.kernel_gap;
+  return {duration, std::max(moved, read_by_waves), used, static_cast<int64_t>(grid.tiles)};
 }
 
 double KernelModel::attention_rate(const Attention& a, FlopsPerSecond asymptote) const {
@@ -55,34 +80,57 @@ double KernelModel::attention_rate(const Attention& a, FlopsPerSecond asymptote)
   return asymptote.value * stack_.clock_factor * stack_.attention_factor * ramp * dim;
 }
 
-Seconds KernelModel::unfused_attention(const Attention& a, bool backward) const {
+Kernel KernelModel::unfused_attention(const Attention& a, bool backward) const {
   // Every score is computed, masked or not: two batched products forward, four backward.
   const double batch = a.batch * a.heads;
   const Gemm scores{a.queries, a.keys, a.head_dim, batch},
       values{a.queries, a.head_dim, a.keys, batch};
-  const Seconds products = gemm(scores, a.dtype) + gemm(values, a.dtype);
+  const Kernel products = gemm(scores, a.dtype) + gemm(values, a.dtype);
   const double elements = batch * a.queries * a.keys;
-  return backward ? products * 2 + streaming({elements * unfused_backward_bytes})
+  return backward ? products + products + streaming({elements * unfused_backward_bytes})
                   : products + streaming({elements * unfused_forward_bytes});
 }
 
-Seconds KernelModel::attention_forward(const Attention& a) const {
+Kernel KernelModel::fused_attention(const Attention& a, double flops,
+                                    FlopsPerSecond asymptote) const {
+  // A block works on 128 queries of a head; queries, keys, values and outputs move once.
+  const double heads = a.batch * a.heads;
+  return {Seconds{flops / attention_rate(a, asymptote)} + device_.kernel_gap,
+          {heads * a.head_dim * 2 * (a.queries + a.keys) * bytes_per_element(a.dtype)},
+          device_.sms,
+          static_cast<int64_t>(heads * std::ceil(a.queries / attention_block))};
+}
+
+Kernel KernelModel::attention_forward(const Attention& a) const {
   if (!stack_.fused_attention) return unfused_attention(a, false);
-  return Seconds{a.forward_flops().value / attention_rate(a, device_.attention.forward)} +
-         device_.kernel_gap;
+  return fused_attention(a, a.forward_flops().value, device_.attention.forward);
 }
 
-Seconds KernelModel::attention_backward(const Attention& a) const {
+Kernel KernelModel::attention_backward(const Attention& a) const {
   if (!stack_.fused_attention) return unfused_attention(a, true);
-  return Seconds{a.forward_flops().value * backward_flop_factor /
-                 attention_rate(a, device_.attention.backward)} +
-         device_.kernel_gap;
+  return fused_attention(a, a.forward_flops().value * backward_flop_factor,
+                         device_.attention.backward);
 }
 
-Seconds KernelModel::traffic(Bytes bytes) const {
-  return bytes / (device_.memory_bandwidth * (device_.memory_efficiency * stack_.memory_factor));
+Kernel KernelModel::traffic(Bytes bytes) const {
+  const Seconds duration =
+      bytes / (device_.memory_bandwidth * (device_.memory_efficiency * stack_.memory_factor));
+  // It saturates the memory, whatever share of that its counted bytes explain.
+  return {duration, device_.memory_bandwidth * device_.memory_efficiency * duration,
+          static_cast<int>(std::ceil(device_.sms * device_.streaming_sm_share))};
 }
 
-Seconds KernelModel::streaming(Bytes bytes) const { return traffic(bytes) + device_.kernel_gap; }
+Kernel KernelModel::streaming(Bytes bytes) const {
+  Kernel kernel = traffic(bytes);
+  kernel.duration += device_.kernel_gap;
+  return kernel;
+}
+
+Kernel KernelModel::persistent(Bytes bytes, int margin) const {
+  Kernel kernel = streaming(bytes);
+  kernel.sms = std::max(1, device_.sms - margin);
+  kernel.blocks = kernel.sms;
+  return kernel;
+}
 
 }  // namespace stepsim

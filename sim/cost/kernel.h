@@ -29,26 +29,52 @@ struct Attention {
   Flops forward_flops() const { return {4 * batch * heads * queries * keys * visible * head_dim}; }
 };
 
+/// A kernel: its time alone on the device, and what it asks of what it may have to share.
+struct Kernel {
+  Seconds duration;
+  Bytes memory;        ///< traffic, for the share of the bandwidth it needs
+  int sms = 0;         ///< SMs that give it full speed; 0: it never shares them (a given time)
+  int64_t blocks = 0;  ///< equal blocks that it places on them; 0: many small ones
+};
+/// A given time: nothing is known of what it shares.
+inline Kernel given_kernel(Seconds duration) {
+  return {.duration = duration, .memory = {}, .sms = 0, .blocks = 0};
+}
+/// One of `parts` equal pieces.
+Kernel operator/(const Kernel& kernel, double parts);
+/// `rider` in the epilogue of `kernel`.
+Kernel operator+(const Kernel& kernel, const Kernel& rider);
+
 /// Arithmetic and memory time of kernels on one device under one software stack.
 class KernelModel {
  public:
   KernelModel(const Device& device, const StackProfile& stack) : device_(device), stack_(stack) {}
 
   /// `sms`: SMs the GEMM may use, 0 = all.
-  Seconds gemm(const Gemm& gemm, Dtype dtype, int sms = 0) const;
-  Seconds attention_forward(const Attention& a) const;
-  Seconds attention_backward(const Attention& a) const;
-  /// A kernel that only moves bytes.
-  Seconds streaming(Bytes bytes) const;
+  Kernel gemm(const Gemm& gemm, Dtype dtype, int sms = 0) const;
+  Kernel attention_forward(const Attention& a) const;
+  Kernel attention_backward(const Attention& a) const;
+  /// A kernel that only moves bytes, in many small blocks.
+  Kernel streaming(Bytes bytes) const;
+  /// One that moves bytes with a block on each SM but `margin` (persistent, as norms are).
+  Kernel persistent(Bytes bytes, int margin) const;
   /// Bytes that ride in another kernel's epilogue: no launch, no fill.
-  Seconds traffic(Bytes bytes) const;
+  Kernel traffic(Bytes bytes) const;
 
  private:
   double attention_rate(const Attention& a, FlopsPerSecond asymptote) const;
-  Seconds unfused_attention(const Attention& a, bool backward) const;
+  Kernel fused_attention(const Attention& a, double flops, FlopsPerSecond asymptote) const;
+  Kernel unfused_attention(const Attention& a, bool backward) const;
   const Device& device_;
   const StackProfile& stack_;
 };
+
+/// The tile grid that serves a GEMM best.
+struct TileGrid {
+  double tile_m = 0, tile_n = 0, tiles = 0;
+  double efficiency = 0;  ///< share of full waves that it fills, times the tile shape's own rate
+};
+TileGrid best_grid(const Gemm& gemm, int tile_m, int tile_n, int sms);
 
 /// Share of full waves that a grid of output tiles fills, for the best of the library's tile
 /// shapes; in (0, 1].

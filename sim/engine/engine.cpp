@@ -73,7 +73,8 @@ class Execution {
   EventHeap holders_, wave_ends_;  ///< a wave end that is not in `flow_wave_ends_` is out of date
   std::vector<double> flow_wave_ends_;       ///< by flow row of a runner
   std::vector<uint32_t> waves_to_wait_for_;  ///< by flow row of a holder
-  std::vector<uint32_t> ready_, watched_;    ///< holders of this instant; runners waited for anew
+  std::vector<uint32_t> ready_, placed_;     ///< holders of this instant
+  std::vector<uint32_t> watched_;            ///< runners waited for anew
   size_t running_ = 0;                       ///< flows that arrived and did not finish
   std::unique_ptr<FairShare> fair_share_;
   std::unique_ptr<ProcessorPools> pools_;
@@ -207,11 +208,11 @@ void Execution::run_flows() {
 }
 
 void Execution::settle(double now) {
-  for (PoolId pool : pools_->take_changed()) {
+  pools_->for_each_changed([&](PoolId pool) {
     const uint32_t free = pools_->free(pool);
     for (const ProcessorPools::Runner& runner : pools_->runners(pool))
       fair_share_->set_cap(runner.flow, runner_speed(runner.claim, free));
-  }
+  });
   for (const SpeedChange& change : fair_share_->settle()) {
     double& finish = flow_finishes_[change.flow];
     if (change.before != change.after)
@@ -306,9 +307,10 @@ void Execution::place_holders(double now) {
       }
   }
   while (holders_.next_seconds() == now) ask(holders_.pop());
-  std::vector<uint32_t> ready = std::exchange(ready_, {});
-  std::sort(ready.begin(), ready.end());
-  for (uint32_t flow : ready) take_processors(flow, now);
+  placed_.swap(ready_);
+  std::sort(placed_.begin(), placed_.end());
+  for (uint32_t flow : placed_) take_processors(flow, now);
+  placed_.clear();
 }
 
 /// Every runner that is in the way lets the holder in where its wave ends.

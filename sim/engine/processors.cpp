@@ -106,9 +106,4 @@ std::vector<uint32_t> ProcessorPools::leave(uint32_t flow, PoolId pool) {
   return waiting;
 }
 
-std::vector<PoolId> ProcessorPools::take_changed() {
-  for (PoolId pool : changed_) pools_[index(pool)].changed = false;
-  return std::exchange(changed_, {});
-}
-
 }  // namespace stepsim

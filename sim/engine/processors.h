@@ -55,8 +55,15 @@ class ProcessorPools {
   void join(uint32_t flow, double now_seconds, const ProcessorClaim& claim);
   /// Who waited for the runner's wave.
   std::vector<uint32_t> leave(uint32_t flow, PoolId pool);
-  /// Pools where something changed since the last call.
-  std::vector<PoolId> take_changed();
+  /// Calls `visit` with each pool where something changed since the last call.
+  template <class Visit>
+  void for_each_changed(Visit visit) {
+    for (PoolId pool : changed_) {
+      pools_[index(pool)].changed = false;
+      visit(pool);
+    }
+    changed_.clear();
+  }
 
  private:
   struct Pool {

@@ -1,5 +1,3 @@
-#include "sim/engine/task_graph.h"
-
 #include <algorithm>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/iterator/counting_iterator.hpp>
@@ -7,6 +5,8 @@
 #include <cassert>
 #include <cmath>
 #include <utility>
+
+#include "sim/engine/task_graph_builder.h"
 
 namespace stepsim {
 namespace {
@@ -51,6 +51,18 @@ StartEdges sort_by_source(uint32_t tasks, const std::vector<uint32_t>& sources,
     edges.lags_seconds[place] = lags[e];
   }
   return edges;
+}
+
+/// Each task has one row at most: a place for every task, in one pass and out in another.
+void sort_by_task(uint32_t tasks, std::vector<FlowRow>& flows) {
+  constexpr uint32_t none = UINT32_MAX;
+  std::vector<uint32_t> row_of(tasks, none);
+  for (uint32_t f = 0; f < flows.size(); ++f) row_of[index(flows[f].task)] = f;
+  std::vector<FlowRow> sorted;
+  sorted.reserve(flows.size());
+  for (uint32_t f : row_of)
+    if (f != none) sorted.push_back(flows[f]);
+  flows = std::move(sorted);
 }
 
 template <class T>
@@ -183,8 +195,7 @@ TaskGraph TaskGraphBuilder::build() && {
   const auto by_task = [](const FlowRow& a, const FlowRow& b) {
     return index(a.task) < index(b.task);
   };
-  if (!std::is_sorted(flows_.begin(), flows_.end(), by_task))
-    std::sort(flows_.begin(), flows_.end(), by_task);
+  if (!std::is_sorted(flows_.begin(), flows_.end(), by_task)) sort_by_task(tasks, flows_);
   assert(std::adjacent_find(flows_.begin(), flows_.end(), [](const FlowRow& a, const FlowRow& b) {
            return a.task == b.task;
          }) == flows_.end());

@@ -63,7 +63,7 @@ Template LayerTemplates::head_forward() const {
   if (gathers())
     w.exposed(OpKind::tp_all_gather, Stream::tp, tp_cost(Collective::all_gather, g.m * g.k * 2));
   w.compute(OpKind::output_gemm, kernels_.gemm(g, s_.precision.parameters));
-  const Seconds passes = kernels_.streaming({g.m * g.n * loss.forward_bytes});
+  const Kernel passes = kernels_.streaming({g.m * g.n * loss.forward_bytes});
   const int parts = s_.parallel.tp > 1 ? loss.all_reduces + 1 : 1;
   for (int i = 0; i < parts; ++i) {
     if (i > 0)

@@ -34,12 +34,14 @@ LaunchCost LayerTemplates::launch() const {
 }
 
 void LayerTemplates::norm_forward(TemplateWriter& w) const {
-  w.compute(OpKind::norm, kernels_.streaming({z_.local_tokens * z_.hidden * norm_forward_bytes}));
+  w.compute(OpKind::norm, kernels_.persistent({z_.local_tokens * z_.hidden * norm_forward_bytes},
+                                              s_.launch_env.norm_margin_forward));
 }
 
 void LayerTemplates::norm_backward(TemplateWriter& w) const {
   const double elements = z_.local_tokens * z_.hidden;
-  w.compute(OpKind::norm, kernels_.streaming({elements * norm_backward_bytes}));
+  w.compute(OpKind::norm, kernels_.persistent({elements * norm_backward_bytes},
+                                              s_.launch_env.norm_margin_backward));
   w.compute(OpKind::residual, kernels_.streaming({elements * residual_bytes}));
 }
 
@@ -59,7 +61,7 @@ void LayerTemplates::quantize(TemplateWriter& w, double elements) const {
   w.compute(OpKind::quantize, kernels_.streaming({elements * quantize_bytes(s_.precision.fp8)}));
 }
 
-void LayerTemplates::context_ring(TemplateWriter& w, Seconds compute, Bytes message,
+void LayerTemplates::context_ring(TemplateWriter& w, const Kernel& compute, Bytes message,
                                   Bytes correction) const {
   const int cp = s_.parallel.cp;
   const CollectiveCost hop =
@@ -71,8 +73,8 @@ void LayerTemplates::context_ring(TemplateWriter& w, Seconds compute, Bytes mess
     if (i + 1 < cp)
       arrived = w.communicate_after(arrived == TemplateOp::none ? source : arrived,
                                     OpKind::cp_exchange, Stream::cp, hop, i);
-    w.compute(OpKind::attention, compute / cp + (i > 0 ? kernels_.traffic(correction) : Seconds{}),
-              i);
+    const Kernel step = compute / cp;
+    w.compute(OpKind::attention, i > 0 ? step + kernels_.traffic(correction) : step, i);
   }
 }
 
@@ -81,7 +83,7 @@ void LayerTemplates::attention_forward(TemplateWriter& w) const {
                sequence = static_cast<double>(s_.batch.sequence);
   const Attention a{batch,    z_.heads, z_.head_dim, sequence / s_.parallel.cp,
                     sequence, 0.5,      dtype(false)};
-  const Seconds whole = kernels_.attention_forward(a);
+  const Kernel whole = kernels_.attention_forward(a);
   if (s_.parallel.cp == 1) {
     w.compute(OpKind::attention, whole);
     return;
@@ -95,7 +97,7 @@ void LayerTemplates::attention_backward(TemplateWriter& w) const {
                sequence = static_cast<double>(s_.batch.sequence);
   const int cp = s_.parallel.cp;
   const Attention a{batch, z_.heads, z_.head_dim, sequence / cp, sequence, 0.5, dtype(false)};
-  const Seconds whole = kernels_.attention_backward(a);
+  const Kernel whole = kernels_.attention_backward(a);
   if (cp == 1) {
     w.compute(OpKind::attention, whole);
     return;

@@ -51,10 +51,11 @@ class LayerTemplates {
                    double element_bytes, bool aggregate) const;
   void attention_forward(TemplateWriter& w) const;
   void attention_backward(TemplateWriter& w) const;
-  void context_ring(TemplateWriter& w, Seconds compute, Bytes message, Bytes correction) const;
-  Seconds weight_gradient(const Gemm& forward, Dtype dtype, int sms = 0) const;
+  void context_ring(TemplateWriter& w, const Kernel& compute, Bytes message,
+                    Bytes correction) const;
+  Kernel weight_gradient(const Gemm& forward, Dtype dtype, int sms = 0) const;
   CollectiveCost tp_cost(Collective op, double bytes) const;
-  CollectiveCost userbuffers_cost(double bytes) const;
+  CollectiveCost userbuffers_cost(double bytes, const TpOverlap& method) const;
   const TpOverlap& overlap(TpGemm g) const { return s_.overlap.tp[static_cast<size_t>(g)]; }
   bool gathers() const { return s_.parallel.sequence_parallel && s_.parallel.tp > 1; }
   LaunchCost launch() const;

@@ -15,14 +15,16 @@ CollectiveCost LayerTemplates::tp_cost(Collective op, double bytes) const {
   return collective_cost(op, {bytes}, groups_.tp, s_.cluster);
 }
 
-CollectiveCost LayerTemplates::userbuffers_cost(double bytes) const {
+CollectiveCost LayerTemplates::userbuffers_cost(double bytes, const TpOverlap& method) const {
   // Every rank reads or writes its peers' shards directly: no rings, no start-up of a library
   // kernel.
   const double tp = s_.parallel.tp;
-  return tp_cost(Collective::peer_copy, bytes * (tp - 1) / tp);
+  CollectiveCost cost = tp_cost(Collective::peer_copy, bytes * (tp - 1) / tp);
+  cost.sms = method.num_sm;  // rings use the copy engines, these kernels do not
+  return cost;
 }
 
-Seconds LayerTemplates::weight_gradient(const Gemm& forward, Dtype dtype, int sms) const {
+Kernel LayerTemplates::weight_gradient(const Gemm& forward, Dtype dtype, int sms) const {
   // The epilogue reads and writes the main gradient of every weight; without fusion the 16-bit
   // gradient is written and then added by a second pass.
   const double weights = forward.n * forward.k;
@@ -38,7 +40,7 @@ void LayerTemplates::ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm,
   // GEMM.
   const int tp = s_.parallel.tp;
   const int steps = aggregate && tp > 2 ? tp / 2 : tp;
-  const Seconds chunk = kernels_.gemm(gemm, dtype) / steps;
+  const Kernel chunk = kernels_.gemm(gemm, dtype) / steps;
   const double message = gemm.m * gemm.k * element_bytes / tp;
   const int32_t source = w.last_compute();
   int32_t arrived = TemplateOp::none;
@@ -84,14 +86,14 @@ void LayerTemplates::row_forward(TemplateWriter& w, const Linear& l, bool fp8) c
     return;
   }
   const int sms = method.set_sm_margin ? s_.cluster.device.sms - method.num_sm : 0;
-  const Seconds gemm = kernels_.gemm(g, dtype(fp8), sms);
+  const Kernel gemm = kernels_.gemm(g, dtype(fp8), sms);
   switch (method.method) {
     case TpMethod::pipeline: {
       const int splits = std::max(method.num_splits, 1);
       for (int i = 0; i < splits; ++i) {
         w.compute(l.op, gemm / splits, i);
         const int32_t scattered = w.communicate(OpKind::tp_reduce_scatter, Stream::tp,
-                                                userbuffers_cost(bytes / splits), i);
+                                                userbuffers_cost(bytes / splits, method), i);
         if (i + 1 == splits) w.wait(scattered);
       }
       return;
@@ -133,16 +135,16 @@ void LayerTemplates::column_backward(TemplateWriter& w, const Linear& l, bool fp
   const auto bulk = [&](TpGemm gemm) { return overlap(gemm).method == TpMethod::bulk; };
   if (gathers()) {
     const double bytes = input * (fp8 ? 1 : 2);
-    gathered = w.communicate(
-        OpKind::tp_all_gather, Stream::tp,
-        bulk(l.dgrad) ? userbuffers_cost(bytes) : tp_cost(Collective::all_gather, bytes));
+    gathered = w.communicate(OpKind::tp_all_gather, Stream::tp,
+                             bulk(l.dgrad) ? userbuffers_cost(bytes, overlap(l.dgrad))
+                                           : tp_cost(Collective::all_gather, bytes));
   }
   const int32_t data = w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8), sms_left(l.dgrad)));
   int32_t reduced = TemplateOp::none;
   if (gathers())
     reduced = w.communicate_after(data, OpKind::tp_reduce_scatter, Stream::tp,
                                   bulk(l.wgrad)
-                                      ? userbuffers_cost(input * output_bytes)
+                                      ? userbuffers_cost(input * output_bytes, overlap(l.wgrad))
                                       : tp_cost(Collective::reduce_scatter, input * output_bytes));
   else if (s_.parallel.tp > 1)
     reduced = w.communicate_after(data, OpKind::tp_all_reduce, Stream::tp,

@@ -16,6 +16,8 @@ Label message_label(OpKind op, const MessageKey& key) {
           .layer = Label::no_layer,
           .microbatch = saturated_microbatch(key.microbatch)};
 }
+/// Row of a sender's costs: to the next and to the previous stage.
+size_t way(const MessageKey& key) { return 2 * key.sender + (key.forward ? 0 : 1); }
 }  // namespace
 
 TaskId StepWriter::transfer(const MessageKey& key) {
@@ -36,23 +38,27 @@ TaskId StepWriter::transfer(const MessageKey& key) {
     return task = builder_.add_unchained(s_.costs->p2p_seconds[static_cast<size_t>(link)], stream,
                                          label.packed());
   }
-  const size_t way = 2 * key.sender + (key.forward ? 0 : 1);
-  const CollectiveCost& cost = message_costs_[way];
-  task = builder_.add_unchained(cost.duration.value, stream, label.packed());
-  links_->claim(task, key.sender, key.receiver, cost.latency.value, cost.nvlink_rate.value,
-                cost.nic_rate.value, message_routes_[way]);
+  task = builder_.add_unchained(message_costs_[way(key)].duration.value, stream, label.packed());
   return task;
 }
 
-TaskId StepWriter::arrive(uint32_t device, StreamId stream, const MessageKey& key) {
+/// What a message holds of each of its two devices.
+TransferLoad StepWriter::message_load(const MessageKey& key) const {
+  return s_.costs ? TransferLoad{} : yielding(load_of(message_costs_[way(key)]), false);
+}
+
+TaskId StepWriter::arrive(uint32_t device, StreamId stream, const MessageKey& key,
+                          const TransferLoad& load) {
   const Label label = message_label(OpKind::arrive, key);
   host_work(device, {launch_seconds_}, label);
   const TaskId arrival = builder_.add_task(0, stream, label.packed());
+  claim({arrival, arrival}, 0, {.arrival = resources_->arrival(device, load)});
   if (const TaskId tail = compute_tail(device); tail != no_task) builder_.add_edge(tail, arrival);
   for (TaskId p : pending_[device]) builder_.add_edge(p, arrival);
   if (host_)
     builder_.add_start_edge(builder_.tail(stream_id(device, Stream::host)), arrival,
                             launch_seconds_);
+  issue(device, stream_of(stream), arrival);
   return arrival;
 }
 
@@ -63,12 +69,20 @@ void StepWriter::post_send(const MessageKey& key, bool asynchronous) {
   const StreamId in =
       stream_id(key.receiver, key.forward ? Stream::pp_recv_prev : Stream::pp_recv_next);
   TaskId arrival = no_task;
+  if (!s_.costs) {
+    const CollectiveCost& cost = message_costs_[way(key)];
+    claim({moved, moved}, cost.latency.value,
+          {.transfer = resources_->transfer(key.sender, key.receiver, message_load(key),
+                                            asynchronous ? Held::while_running : Held::from_arrival,
+                                            message_routes_[way(key)])});
+  }
   if (asynchronous) {
     // Receives are posted ahead: the transfer waits for nothing but its producer and its queue.
     builder_.add_edge(compute_tail(key.sender), moved);
+    issue(key.sender, stream_of(out), moved);
     members_.push_back({moved, in, no_task});
   } else {
-    arrival = arrive(key.sender, out, key);
+    arrival = arrive(key.sender, out, key, message_load(key));
   }
   builder_.chain(out, moved);
   members_.push_back({moved, out, arrival});
@@ -78,7 +92,7 @@ void StepWriter::post_receive(const MessageKey& key) {
   const TaskId moved = transfer(key);
   const StreamId in =
       stream_id(key.receiver, key.forward ? Stream::pp_recv_prev : Stream::pp_recv_next);
-  const TaskId arrival = arrive(key.receiver, in, key);
+  const TaskId arrival = arrive(key.receiver, in, key, message_load(key));
   builder_.chain(in, moved);
   members_.push_back({moved, in, arrival});
 }

@@ -83,7 +83,7 @@ TaskId PipelineWriter::forward(uint32_t device, int chunk, int microbatch) {
   Label label = computation(Pass::forward, chunk, microbatch);
   if (s_.costs) {
     const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
-    return w_.kernel(device, {s_.costs->forward_seconds[stage]}, label);
+    return w_.kernel(device, given_kernel({s_.costs->forward_seconds[stage]}), label);
   }
   TaskId first = no_task;
   const auto stamp = [&](int owner, const Template& t) {
@@ -106,7 +106,7 @@ void PipelineWriter::backward(uint32_t device, int chunk, int microbatch) {
   Label label = computation(Pass::backward, chunk, microbatch);
   if (s_.costs) {
     const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
-    w_.kernel(device, {s_.costs->backward_seconds[stage]}, label);
+    w_.kernel(device, given_kernel({s_.costs->backward_seconds[stage]}), label);
     return;
   }
   const bool last = microbatch + 1 == s_.batch.microbatches;

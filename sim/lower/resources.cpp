@@ -1,36 +1,44 @@
-#include "sim/lower/links.h"
+#include "sim/lower/resources.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace stepsim {
 
 namespace {
 
-/// Ports of one device, in the order in which they become resources.
-enum Port : uint32_t { nvlink_out, nvlink_in, nic_out, nic_in, port_count };
+using Role = ProcessorClaim::Role;
+
+/// Of one device, in the order in which they become resources.
+enum Port : uint32_t { nvlink_out, nvlink_in, nic_out, nic_in, memory, port_count };
 ResourceId port(uint32_t device, Port p) { return ResourceId{device * port_count + p}; }
 
 }  // namespace
 
-Links::Links(const Cluster& cluster, uint32_t devices, SharedLinks shared,
-             TaskGraphBuilder& builder)
-    : free_form_(!cluster.links.empty()), shared_(shared), builder_(builder) {
-  if (!shared.nvlink && !shared.network) return;
-  const double nvlink = cluster.device.nvlink_bandwidth.value * cluster.device.nvlink_efficiency;
+TransferLoad load_of(const CollectiveCost& cost) {
+  return {cost.nvlink_rate.value, cost.nic_rate.value, cost.hbm_rate.value,
+          static_cast<uint32_t>(cost.sms)};
+}
+
+Resources::Resources(const Cluster& cluster, uint32_t devices, SharedKinds shared,
+                     TaskGraphBuilder& builder)
+    : cluster_(cluster), shared_(shared), builder_(builder) {
+  if (!shared.nvlink && !shared.network && !shared.device) return;
+  const Device& d = cluster.device;
+  const double nvlink = d.nvlink_bandwidth.value * d.nvlink_efficiency;
   const double nic = cluster.nic_bandwidth.value * cluster.nic_efficiency * cluster.nics_per_node /
                      cluster.gpus_per_node;
-  for (uint32_t d = 0; d < devices; ++d) {
-    for (Port p : {nvlink_out, nvlink_in, nic_out, nic_in}) {
-      [[maybe_unused]] const ResourceId id =
-          builder_.add_resource(p == nvlink_out || p == nvlink_in ? nvlink : nic);
-      assert(id == port(d, p));
-    }
+  const double memory_bandwidth = d.memory_bandwidth.value * d.memory_efficiency;
+  for (uint32_t i = 0; i < devices; ++i) {
+    for (const double capacity : {nvlink, nvlink, nic, nic, memory_bandwidth})
+      builder_.add_resource(capacity);
+    if (shared.device) builder_.add_pool(static_cast<uint32_t>(std::max(1, d.sms)));
   }
 }
 
-std::vector<ResourceId> Links::route(const Fabric& fabric, int from_gpu, int to_gpu) {
+std::vector<ResourceId> Resources::route(const Fabric& fabric, int from_gpu, int to_gpu) {
   std::vector<ResourceId> ids;
-  if (!free_form_ || !shared_.network || from_gpu == to_gpu ||
+  if (cluster_.links.empty() || !shared_.network || from_gpu == to_gpu ||
       fabric.domain_of(from_gpu) == fabric.domain_of(to_gpu))
     return ids;
   const Route route = fabric.route(from_gpu, to_gpu);
@@ -43,24 +51,55 @@ std::vector<ResourceId> Links::route(const Fabric& fabric, int from_gpu, int to_
   return ids;
 }
 
-void Links::claim(TaskId task, uint32_t out, uint32_t in, double latency_seconds,
-                  double nvlink_rate, double nic_rate, std::span<const ResourceId> route) {
+ClaimSetId Resources::set() {
+  const bool none = claims_.empty() && processors_.empty();
+  const ClaimSetId id = none ? no_claims : builder_.add_claims(claims_, processors_);
   claims_.clear();
+  processors_.clear();
+  return id;
+}
+
+ClaimSetId Resources::kernel(uint32_t device, double memory_rate, uint32_t sms, uint32_t blocks) {
+  if (!shared_.device || sms == 0) return no_claims;
+  claims_.push_back({port(device, memory), static_cast<float>(memory_rate), 1});
+  processors_.push_back(
+      {.pool = PoolId{device}, .role = Role::run, .count = sms, .blocks = blocks});
+  return set();
+}
+
+ClaimSetId Resources::transfer(uint32_t out, uint32_t in, const TransferLoad& load, Held held,
+                               std::span<const ResourceId> route) {
   const auto add = [&](ResourceId id, double rate) {
     claims_.push_back({id, static_cast<float>(rate), 1});
   };
-  if (shared_.nvlink && nvlink_rate > 0) {
-    add(port(out, nvlink_out), nvlink_rate);
-    add(port(in, nvlink_in), nvlink_rate);
+  if (shared_.nvlink && load.nvlink_rate > 0) {
+    add(port(out, nvlink_out), load.nvlink_rate);
+    add(port(in, nvlink_in), load.nvlink_rate);
   }
-  if (shared_.network && nic_rate > 0) {
-    if (!free_form_) {
-      add(port(out, nic_out), nic_rate);
-      add(port(in, nic_in), nic_rate);
+  if (shared_.network && load.nic_rate > 0) {
+    if (cluster_.links.empty()) {
+      add(port(out, nic_out), load.nic_rate);
+      add(port(in, nic_in), load.nic_rate);
     }
-    for (ResourceId id : route) add(id, nic_rate);
+    for (ResourceId id : route) add(id, load.nic_rate);
   }
-  if (!claims_.empty()) builder_.set_claims(task, latency_seconds, claims_);
+  const Role role = held == Held::from_arrival ? Role::give : Role::hold;
+  const auto occupy = [&](uint32_t device) {
+    if (load.memory_rate > 0) add(port(device, memory), load.memory_rate);
+    if (load.sms == 0) return;
+    processors_.push_back(
+        {.pool = PoolId{device}, .role = role, .yields = load.yields, .count = load.sms});
+  };
+  if (shared_.device) occupy(out);
+  if (shared_.device && in != out) occupy(in);
+  return set();
+}
+
+ClaimSetId Resources::arrival(uint32_t device, const TransferLoad& load) {
+  if (!shared_.device || load.sms == 0) return no_claims;
+  processors_.push_back(
+      {.pool = PoolId{device}, .role = Role::take, .yields = load.yields, .count = load.sms});
+  return set();
 }
 
 }  // namespace stepsim

@@ -45,8 +45,13 @@ StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding
   if (scenario.parallel.pp > 1)
     for (auto& m : messages_) m.assign(per_device, no_task);
   place_groups(fabric);
-  links_ = std::make_unique<Links>(scenario.cluster, device_count(), shared_links(), builder_);
+  resources_ =
+      std::make_unique<Resources>(scenario.cluster, device_count(), shared_kinds(), builder_);
   find_routes(fabric);
+  // Streams take the launch queues in turn; with one each nothing waits for a queue.
+  const auto queues = static_cast<size_t>(scenario.launch_env.max_connections);
+  if (host_ && queues < stream_count)
+    issued_.assign(device_count(), std::vector(queues, std::pair(no_task, Stream::compute)));
 }
 
 void StepWriter::place_groups(const Fabric& fabric) {
@@ -89,11 +94,13 @@ void StepWriter::place_groups(const Fabric& fabric) {
     }
 }
 
-SharedLinks StepWriter::shared_links() const {
+SharedKinds StepWriter::shared_kinds() const {
   // Any two queues of any device may meet on a link. What a free-form graph shares is only known by
   // its routes.
-  SharedLinks shared{.nvlink = false, .network = !s_.cluster.links.empty()};
   if (s_.costs) return {};
+  SharedKinds shared{.nvlink = false,
+                     .network = !s_.cluster.links.empty(),
+                     .device = mesh_.world() > 1 && s_.cluster.device.sms > 0};
   for (uint32_t d = 0; d < device_count(); ++d) {
     int nvlink_users = 0, nic_users = 0;
     const auto count = [&](Meeting meeting, int size) {
@@ -126,12 +133,12 @@ void StepWriter::find_routes(const Fabric& fabric) {
     for (const auto& [meeting, kind] : group_meetings) {
       if (mesh_.group_size(kind) < 2) continue;
       const int next = next_over_network(mesh_.group(kind, rank), rank, fabric);
-      if (next >= 0) routes_[d][at(meeting)] = links_->route(fabric, rank, next);
+      if (next >= 0) routes_[d][at(meeting)] = resources_->route(fabric, rank, next);
     }
     if (s_.parallel.pp < 2) continue;
     for (int way = 0; way < 2; ++way)
       message_routes_[2 * d + static_cast<uint32_t>(way)] =
-          links_->route(fabric, rank, stage_neighbour(rank, way == 0 ? 1 : -1));
+          resources_->route(fabric, rank, stage_neighbour(rank, way == 0 ? 1 : -1));
   }
 }
 
@@ -146,13 +153,16 @@ void StepWriter::drain_pending(uint32_t device, TaskId task) {
   pending_[device].clear();
 }
 
-TaskId StepWriter::enter(uint32_t device, Meeting meeting, StreamId stream, double duration,
-                         Label label, TaskId& entry) {
+StepWriter::Entered StepWriter::enter(uint32_t device, Meeting meeting, StreamId stream,
+                                      double duration, Label label) {
   Peers& peers = peers_[device][at(meeting)];
-  if (peers.count < 2) return entry = builder_.add_task(duration, stream, label.packed());
+  if (peers.count < 2) {
+    const TaskId task = builder_.add_task(duration, stream, label.packed());
+    return {task, task};
+  }
   Label mark = label;
   mark.op = OpKind::arrive;
-  entry = builder_.add_task(0, stream, mark.packed());
+  const TaskId entry = builder_.add_task(0, stream, mark.packed());
   std::vector<TaskId>& meets = meets_[at(meeting)][peers.leader];
   if (peers.sequence == meets.size()) {
     mark.op = OpKind::meet;
@@ -163,11 +173,63 @@ TaskId StepWriter::enter(uint32_t device, Meeting meeting, StreamId stream, doub
   const TaskId moved = builder_.add_task(duration, stream, label.packed());
   builder_.add_edge(meet, moved);
   members_.push_back({moved, stream, entry});
-  return moved;
+  return {entry, moved};
+}
+
+CollectiveClaims StepWriter::claims_of(uint32_t device, Meeting meeting, TransferLoad load) {
+  const bool meets = peers_[device][at(meeting)].count > 1;
+  return {.transfer = resources_->transfer(device, device, load,
+                                           meets ? Held::from_arrival : Held::while_running,
+                                           routes_[device][at(meeting)]),
+          .arrival = meets ? resources_->arrival(device, load) : no_claims};
+}
+
+/// Who places its blocks first when a kernel and a collective become ready at one instant: with one
+/// launch queue what was issued first, else the kernel, which follows on its own stream while the
+/// collective waits for an event. Transformer Engine orders userbuffers first on Hopper
+/// (common/comm_gemm_overlap).
+TransferLoad StepWriter::yielding(TransferLoad load, bool userbuffers) const {
+  const bool ordered = userbuffers && s_.cluster.device.architecture == "hopper";
+  load.yields = s_.launch_env.max_connections > 1 && !ordered;
+  return load;
+}
+
+const std::vector<CollectiveClaims>& StepWriter::claims_of(uint32_t device, const Template& t) {
+  const auto [found, added] = template_claims_.try_emplace({&t, device});
+  if (!added) return found->second;
+  for (const TemplateOp& op : t.ops) {
+    if (op.stream == Stream::compute) {
+      found->second.push_back(
+          {.transfer = resources_->kernel(device, op.memory_rate, op.sms, op.blocks)});
+      continue;
+    }
+    const TransferLoad load{op.nvlink_rate, op.nic_rate, op.memory_rate, op.sms};
+    found->second.push_back(
+        claims_of(device, meeting_of(row(op.op).comm), yielding(load, op.userbuffers)));
+  }
+  return found->second;
+}
+
+void StepWriter::claim(const Entered& entered, double latency_seconds,
+                       const CollectiveClaims& claims) {
+  if (claims.transfer != no_claims)
+    builder_.set_claims(entered.moved, latency_seconds, claims.transfer);
+  if (claims.arrival != no_claims) builder_.set_claims(entered.entry, 0, claims.arrival);
+}
+
+void StepWriter::issue(uint32_t device, Stream stream, TaskId task) {
+  if (issued_.empty()) return;
+  auto& queues = issued_[device];
+  auto& [last, last_stream] = queues[static_cast<size_t>(stream) % queues.size()];
+  // Within a stream the order is there already.
+  if (last != no_task && last_stream != stream) builder_.add_start_edge(last, task, 0);
+  last = task;
+  last_stream = stream;
 }
 
 TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
   const TaskId previous = compute_tail(device);
+  const std::vector<CollectiveClaims>& claims = claims_of(device, t);
   TaskId host = no_task;
   if (host_) {
     base.op = OpKind::launch;
@@ -182,30 +244,29 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
     label.pass = op.pass;
     label.part = op.part;
     const StreamId stream = stream_id(device, op.stream);
-    TaskId entry = no_task, task = no_task;
+    Entered task;
     if (op.stream == Stream::compute) {
-      task = entry = builder_.add_task(op.duration_seconds, stream, label.packed());
-      if (first == no_task) first = task;
-      if (!pending_[device].empty()) drain_pending(device, task);
+      task.moved = task.entry = builder_.add_task(op.duration_seconds, stream, label.packed());
+      if (first == no_task) first = task.entry;
+      if (!pending_[device].empty()) drain_pending(device, task.entry);
     } else {
-      const Meeting meeting = meeting_of(row(op.op).comm);
-      task = enter(device, meeting, stream, op.duration_seconds, label, entry);
-      links_->claim(task, device, device, op.latency_seconds, op.nvlink_rate, op.nic_rate,
-                    routes_[device][at(meeting)]);
+      task = enter(device, meeting_of(row(op.op).comm), stream, op.duration_seconds, label);
     }
+    claim(task, op.latency_seconds, claims[i]);
     for (int32_t a : op.after) {
       if (a == TemplateOp::none) continue;
       const TaskId source = a == TemplateOp::previous ? previous : scratch_[static_cast<size_t>(a)];
-      if (source != no_task) builder_.add_edge(source, entry);
+      if (source != no_task) builder_.add_edge(source, task.entry);
     }
     if (op.launch_edge && host != no_task)
-      builder_.add_start_edge(host, entry, op.launch_lag_seconds);
-    scratch_[i] = task;
+      builder_.add_start_edge(host, task.entry, op.launch_lag_seconds);
+    if (!op.captured) issue(device, op.stream, task.entry);
+    scratch_[i] = task.moved;
   }
   return first;
 }
 
-TaskId StepWriter::kernel(uint32_t device, Seconds duration, Label label) {
+TaskId StepWriter::kernel(uint32_t device, const Kernel& kernel, Label label) {
   TaskId host = no_task;
   if (host_) {
     Label launch = label;
@@ -213,9 +274,16 @@ TaskId StepWriter::kernel(uint32_t device, Seconds duration, Label label) {
     host = builder_.add_task(launch_seconds_, stream_id(device, Stream::host), launch.packed());
   }
   const TaskId task =
-      builder_.add_task(duration.value, stream_id(device, Stream::compute), label.packed());
+      builder_.add_task(kernel.duration.value, stream_id(device, Stream::compute), label.packed());
+  if (kernel.sms > 0 && kernel.duration > Seconds{}) {
+    const double rate = (kernel.memory / kernel.duration).value;
+    claim({task, task}, 0,
+          {.transfer = resources_->kernel(device, rate, static_cast<uint32_t>(kernel.sms),
+                                          static_cast<uint32_t>(kernel.blocks))});
+  }
   drain_pending(device, task);
   if (host != no_task) builder_.add_start_edge(host, task, launch_seconds_);
+  issue(device, Stream::compute, task);
   return task;
 }
 
@@ -224,15 +292,14 @@ TaskId StepWriter::collective(uint32_t device, Meeting meeting, Stream stream,
   host_work(device, {launch_seconds_}, label);
   const TaskId host = host_ ? builder_.tail(stream_id(device, Stream::host)) : no_task;
   const TaskId after = compute_tail(device);
-  TaskId entry = no_task;
-  const TaskId task =
-      enter(device, meeting, stream_id(device, stream), cost.duration.value, label, entry);
-  links_->claim(task, device, device, cost.latency.value, cost.nvlink_rate.value,
-                cost.nic_rate.value, routes_[device][at(meeting)]);
-  if (after != no_task) builder_.add_edge(after, entry);
-  for (TaskId p : pending_[device]) builder_.add_edge(p, entry);
-  if (host != no_task) builder_.add_start_edge(host, entry, launch_seconds_);
-  return task;
+  const Entered entered =
+      enter(device, meeting, stream_id(device, stream), cost.duration.value, label);
+  claim(entered, cost.latency.value, claims_of(device, meeting, yielding(load_of(cost), false)));
+  if (after != no_task) builder_.add_edge(after, entered.entry);
+  for (TaskId p : pending_[device]) builder_.add_edge(p, entered.entry);
+  if (host != no_task) builder_.add_start_edge(host, entered.entry, launch_seconds_);
+  issue(device, stream, entered.entry);
+  return entered.moved;
 }
 
 void StepWriter::device_sync(uint32_t device, Label label) {

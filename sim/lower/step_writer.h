@@ -9,30 +9,21 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/config/scenario.h"
-#include "sim/lower/links.h"
 #include "sim/lower/lowered.h"
+#include "sim/lower/meeting.h"
+#include "sim/lower/resources.h"
 #include "sim/lower/template.h"
 #include "sim/network/collective.h"
 #include "sim/parallel/folding.h"
 #include "sim/parallel/mesh.h"
 
 namespace stepsim {
-
-/// Groups that rendezvous by sequence number.
-enum class Meeting : uint8_t { tp, cp, dp, embedding, world, count };
-
-/// A message between pipeline ranks: the sender's and receiver's devices and its place at the
-/// receiver.
-struct MessageKey {
-  uint32_t sender = 0, receiver = 0;
-  bool forward = true;
-  int chunk = 0;  ///< the receiver's
-  int microbatch = 0;
-};
 
 /// Owns the graph builder while a step is written.
 class StepWriter {
@@ -44,7 +35,7 @@ class StepWriter {
   /// first kernel.
   TaskId stamp(uint32_t device, const Template& t, Label base);
   /// A kernel outside any template.
-  TaskId kernel(uint32_t device, Seconds duration, Label label);
+  TaskId kernel(uint32_t device, const Kernel& kernel, Label label);
   /// A collective behind the device's compute so far; what needs it waits through `wait`.
   TaskId collective(uint32_t device, Meeting meeting, Stream stream, const CollectiveCost& cost,
                     Label label);
@@ -74,14 +65,24 @@ class StepWriter {
 
  private:
   void place_groups(const Fabric& fabric);
-  SharedLinks shared_links() const;
+  SharedKinds shared_kinds() const;
   void find_routes(const Fabric& fabric);
   int stage_neighbour(int rank, int offset) const;
-  TaskId enter(uint32_t device, Meeting meeting, StreamId stream, double duration, Label label,
-               TaskId& entry);
+  /// A collective of one member: behind its arrival when the group has several simulated ones.
+  struct Entered {
+    TaskId entry{}, moved{};
+  };
+  Entered enter(uint32_t device, Meeting meeting, StreamId stream, double duration, Label label);
+  CollectiveClaims claims_of(uint32_t device, Meeting meeting, TransferLoad load);
+  const std::vector<CollectiveClaims>& claims_of(uint32_t device, const Template& t);
+  void claim(const Entered& entered, double latency_seconds, const CollectiveClaims& claims);
+  /// One launch queue: `task` starts no sooner than what was issued before it on its queue.
+  void issue(uint32_t device, Stream stream, TaskId task);
+  TransferLoad message_load(const MessageKey& key) const;
+  TransferLoad yielding(TransferLoad load, bool userbuffers) const;
   void drain_pending(uint32_t device, TaskId task);
   /// A zero-length task on `stream` behind everything that the device's next kernel waits for.
-  TaskId arrive(uint32_t device, StreamId stream, const MessageKey& key);
+  TaskId arrive(uint32_t device, StreamId stream, const MessageKey& key, const TransferLoad& load);
 
   const Scenario& s_;
   const Mesh& mesh_;
@@ -100,7 +101,11 @@ class StepWriter {
       messages_;  ///< by receiving device: direction, chunk, microbatch
   std::vector<CollectiveCost> message_costs_;  ///< by sender: to the next and to the previous stage
   std::vector<RendezvousMember> members_;
-  std::unique_ptr<Links> links_;
+  std::unique_ptr<Resources> resources_;
+  /// By template and device: the claims of its operations.
+  std::map<std::pair<const Template*, uint32_t>, std::vector<CollectiveClaims>> template_claims_;
+  /// By device: the last task of each launch queue and its stream.
+  std::vector<std::vector<std::pair<TaskId, Stream>>> issued_;
   /// Free-form graphs: the links over which a device sends to the next domain, by meeting.
   std::vector<std::array<std::vector<ResourceId>, static_cast<size_t>(Meeting::count)>> routes_;
   std::vector<std::vector<ResourceId>> message_routes_;  ///< as message_costs_

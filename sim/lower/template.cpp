@@ -5,12 +5,16 @@
 
 namespace stepsim {
 
-int32_t TemplateWriter::compute(OpKind op, Seconds duration, int part) {
-  TemplateOp t{.duration_seconds = duration.value,
-               .op = op,
-               .pass = pass_,
-               .part = saturated_part(static_cast<size_t>(part)),
-               .captured = captured_};
+int32_t TemplateWriter::compute(OpKind op, const Kernel& kernel, int part) {
+  TemplateOp t{
+      .duration_seconds = kernel.duration.value,
+      .memory_rate = kernel.duration > Seconds{} ? (kernel.memory / kernel.duration).value : 0,
+      .sms = static_cast<uint32_t>(kernel.sms),
+      .blocks = static_cast<uint32_t>(std::min<int64_t>(kernel.blocks, UINT32_MAX)),
+      .op = op,
+      .pass = pass_,
+      .part = saturated_part(static_cast<size_t>(part)),
+      .captured = captured_};
   assert(pending_.size() <= t.after.size());
   std::copy(pending_.begin(), pending_.end(), t.after.begin());
   pending_.clear();
@@ -29,10 +33,13 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
                .latency_seconds = cost.latency.value,
                .nvlink_rate = cost.nvlink_rate.value,
                .nic_rate = cost.nic_rate.value,
+               .memory_rate = cost.hbm_rate.value,
+               .sms = static_cast<uint32_t>(cost.sms),
                .op = op,
                .pass = pass_,
                .stream = stream,
                .part = saturated_part(static_cast<size_t>(part)),
+               .userbuffers = cost.algorithm == "copy",
                .captured = captured_};
   t.after[0] = after;
   template_.ops.push_back(t);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/units.h"
+#include "sim/cost/kernel.h"
 #include "sim/lower/label.h"
 #include "sim/network/collective.h"
 
@@ -23,14 +24,18 @@ struct TemplateOp {
   double launch_lag_seconds =
       0;  ///< host time from the start of the template's launches to this one
   double nvlink_rate = 0, nic_rate = 0;  ///< link load while bytes move, bytes/s
+  double memory_rate = 0;                ///< memory traffic at full speed, bytes/s
+  uint32_t sms = 0;     ///< SMs: of a kernel those that give it full speed, else those it holds
+  uint32_t blocks = 0;  ///< of a kernel (sim/engine/claims.h)
   std::array<int32_t, 3> after{none, none,
                                none};  ///< operations of this template, beside stream order
   OpKind op{};
   Pass pass{};
   Stream stream = Stream::compute;
   uint8_t part = 0;
-  bool captured = false;    ///< inside a CUDA graph: its first operation launches all of it
-  bool launch_edge = true;  ///< false when earlier launches imply this one
+  bool userbuffers = false;  ///< communication of Transformer Engine's userbuffers, not of NCCL
+  bool captured = false;     ///< inside a CUDA graph: its first operation launches all of it
+  bool launch_edge = true;   ///< false when earlier launches imply this one
 };
 
 /// Operations in issue order.
@@ -55,7 +60,7 @@ class TemplateWriter {
   void capture(bool on) { captured_ = on; }
 
   /// A kernel on the compute stream; consumes the pending waits. Returns its index.
-  int32_t compute(OpKind op, Seconds duration, int part = 0);
+  int32_t compute(OpKind op, const Kernel& kernel, int part = 0);
   /// A collective or transfer on `stream`, behind operation `after` (default: the last compute
   /// operation).
   int32_t communicate(OpKind op, Stream stream, const CollectiveCost& cost, int part = 0);

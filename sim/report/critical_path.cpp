@@ -10,7 +10,8 @@ constexpr std::array<std::string_view, 9> kinds{"compute", "optimizer", "host", 
                                                 "pp",      "dp",        "embedding", "start"};
 constexpr size_t host_kind = 2, start_kind = 8;
 
-size_t kind_of(const OpRow& op) {
+/// `arriving`: class of the transfer whose arrival this may be.
+size_t kind_of(const OpRow& op, CommClass arriving) {
   switch (op.task_class) {
     case TaskClass::compute:
       return 0;
@@ -18,8 +19,9 @@ size_t kind_of(const OpRow& op) {
       return 1;
     case TaskClass::communication:
       return host_kind + static_cast<size_t>(op.comm);
+    case TaskClass::marker:  // waits for its SMs
+      return host_kind + static_cast<size_t>(arriving);
     case TaskClass::host:
-    case TaskClass::marker:
       return host_kind;
   }
   return start_kind;
@@ -32,9 +34,12 @@ std::vector<PathPart> critical_path(const LoweredStep& step, const Timeline& tim
   std::array<CompensatedSum, kinds.size()> sums;
   double high = end.seconds;
   bool by_lag = false;
+  CommClass arriving = CommClass::none;
   for (TaskId task = end.task; task != no_task;) {
     const double begin = std::min(high, timeline.start_seconds[index(task)]);
-    sums[by_lag ? host_kind : kind_of(row(label_of(step.graph, task).op))].add(high - begin);
+    const OpRow& op = row(label_of(step.graph, task).op);
+    sums[by_lag ? host_kind : kind_of(op, arriving)].add(high - begin);
+    if (op.task_class != TaskClass::marker) arriving = op.comm;
     high = begin;
     const TaskId next = timeline.binding[index(task)];
     by_lag = next != no_task && !waited_for_finish(timeline, next, task);

@@ -54,6 +54,7 @@ class Walk {
     const auto add = [&](Cause cause, double seconds) {
       sums[static_cast<size_t>(cause)].add(seconds);
     };
+    CommClass arriving = CommClass::none;  // of the transfer whose arrival comes next in the chain
     while (high > low) {
       if (task == no_task) return add(Cause::bubble, high - low);
       const double begin = std::max(low, std::min(high, timeline_.start_seconds[index(task)]));
@@ -66,7 +67,9 @@ class Walk {
         const bool same_stage = known && step_.devices[device_of(stream)].stage == stage;
         switch (op.task_class) {
           case TaskClass::marker:
-            if (high > begin) add(Cause::bubble, high - begin);
+            // A member that arrived and waits for SMs.
+            if (high > begin)
+              add(arriving == CommClass::none ? Cause::bubble : exposed(arriving), high - begin);
             break;
           case TaskClass::host:
             if (!same_stage) return add(Cause::bubble, high - low);
@@ -75,6 +78,7 @@ class Walk {
           case TaskClass::communication:
             if (!same_stage && !serves(task, stage)) return add(Cause::bubble, high - low);
             add(exposed(op.comm), high - begin);
+            arriving = op.comm;
             break;
           case TaskClass::compute:
           case TaskClass::optimizer:
@@ -140,10 +144,10 @@ void add_busy(Account& account, TaskClass task_class, CommClass comm, double sec
   const auto sum = [&](Cause c) -> CompensatedSum& { return account.sums[static_cast<size_t>(c)]; };
   switch (task_class) {
     case TaskClass::compute:
-      if (excess > 0) sum(Cause::contention).add(excess);
-      return sum(Cause::compute).add(seconds - excess);
     case TaskClass::optimizer:
-      return sum(Cause::optimizer).add(seconds);
+      if (excess > 0) sum(Cause::contention).add(excess);
+      return sum(task_class == TaskClass::compute ? Cause::compute : Cause::optimizer)
+          .add(seconds - excess);
     case TaskClass::host:
       return sum(Cause::host).add(seconds);
     case TaskClass::communication:

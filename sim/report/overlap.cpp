@@ -27,6 +27,15 @@ struct Activity {
   std::array<double, comm_class_count> waiting_seconds{};
 };
 
+/// The arrival that a transfer of several members waited for last; no_task when it waited for none.
+TaskId last_arrival(const LoweredStep& step, const Timeline& timeline, const RendezvousMember& m) {
+  if (m.arrival == no_task) return no_task;
+  TaskId last = timeline.binding[index(m.transfer)];
+  const auto op = [&](TaskId t) { return Label::unpack(step.graph.labels[index(t)]).op; };
+  if (last != no_task && op(last) == OpKind::meet) last = timeline.binding[index(last)];
+  return last != no_task && op(last) == OpKind::arrive ? last : no_task;
+}
+
 }  // namespace
 
 std::vector<Interval> interval_union(std::vector<Interval> intervals) {
@@ -89,11 +98,14 @@ CommunicationTable communication(const LoweredStep& step, const Timeline& timeli
     const uint32_t t = index(m.transfer);
     const auto c = static_cast<size_t>(row(Label::unpack(graph.labels[t]).op).comm);
     Activity& activity = activities[device_of(m.stream)];
-    const Interval moving = clipped(t);
+    Interval moving = clipped(t);
+    // Waiting for SMs comes after arriving, as in a transfer that stands alone.
+    if (const TaskId last = last_arrival(step, timeline, m); last != no_task)
+      moving.start = std::min(moving.start, timeline.start_seconds[index(last)]);
     append(activity.transfers[c], moving);
     if (m.arrival != no_task)
       activity.waiting_seconds[c] +=
-          std::max(0.0, moving.start - timeline.finish_seconds[index(m.arrival)]);
+          std::max(0.0, moving.start - timeline.start_seconds[index(m.arrival)]);
   }
 
   CommunicationTable table;

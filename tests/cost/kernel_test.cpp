@@ -40,27 +40,29 @@ doctest::Approx near(double x) { return doctest::Approx(x).epsilon(1e-12); }
 TEST_CASE("a GEMM of whole waves runs at peak x ceiling x K/(K + half_k)") {
   // 1000 x 1000 outputs are 100 tiles: 10 waves of 10 SMs. 2e9 FLOPs at K = 1000 over 100e12 * 0.8
   // * 0.5.
-  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16).value == near(2e9 / 40e12 + 2e-6));
+  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16).duration.value == near(2e9 / 40e12 + 2e-6));
   // Four times the depth: K/(K + half_k) = 0.8.
-  CHECK(model().gemm({1000, 1000, 4000}, Dtype::bf16).value == near(8e9 / 64e12 + 2e-6));
-  CHECK(model().gemm({1000, 1000, 1000}, Dtype::fp8).value == near(2e9 / 80e12 + 2e-6));
+  CHECK(model().gemm({1000, 1000, 4000}, Dtype::bf16).duration.value == near(8e9 / 64e12 + 2e-6));
+  CHECK(model().gemm({1000, 1000, 1000}, Dtype::fp8).duration.value == near(2e9 / 80e12 + 2e-6));
   // A batch is that many GEMMs in one grid.
-  CHECK(model().gemm({1000, 1000, 1000, 3}, Dtype::bf16).value == near(6e9 / 40e12 + 2e-6));
+  CHECK(model().gemm({1000, 1000, 1000, 3}, Dtype::bf16).duration.value ==
+        near(6e9 / 40e12 + 2e-6));
 }
 
 // Reads A and B and writes C once: 2 bytes x (2 x 100 x 1000 + 100 x 1000) over 0.5 TB/s, longer
 // than its arithmetic when there are few rows.
 TEST_CASE("a GEMM of few rows is bound by its bytes") {
   const double bytes = 2.0 * (1000 * (1 + 10000) + 1 * 10000);
-  CHECK(model().gemm({1, 10000, 1000}, Dtype::bf16).value == near(bytes / 500e9 + 2e-6));
+  CHECK(model().gemm({1, 10000, 1000}, Dtype::bf16).duration.value == near(bytes / 500e9 + 2e-6));
   // fp8 halves what is read; the result stays 16 bit.
   const double fp8 = 1000 * (1 + 10000) + 2.0 * 10000;
-  CHECK(model().gemm({1, 10000, 1000}, Dtype::fp8).value == near(fp8 / 500e9 + 2e-6));
+  CHECK(model().gemm({1, 10000, 1000}, Dtype::fp8).duration.value == near(fp8 / 500e9 + 2e-6));
 }
 
 TEST_CASE("clocks scale arithmetic and not the gap between kernels") {
   const StackProfile slow = sustained(0.5, 1, 1);
-  CHECK(model(slow).gemm({1000, 1000, 1000}, Dtype::bf16).value == near(2e9 / 20e12 + 2e-6));
+  CHECK(model(slow).gemm({1000, 1000, 1000}, Dtype::bf16).duration.value ==
+        near(2e9 / 20e12 + 2e-6));
 }
 
 // NVIDIA, Matrix Multiplication Background: tiles come in whole waves of one tile an SM.
@@ -90,12 +92,13 @@ TEST_CASE("law: wave efficiency is in (0, 1] and a wave's multiple fills it") {
 
 TEST_CASE("a GEMM on fewer SMs takes the waves of those") {
   // 5 SMs: 20 whole waves, half the rate. More than there are: all.
-  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 5).value == near(2e9 / 20e12 + 2e-6));
-  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 99) ==
-        model().gemm({1000, 1000, 1000}, Dtype::bf16));
+  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 5).duration.value ==
+        near(2e9 / 20e12 + 2e-6));
+  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 99).duration ==
+        model().gemm({1000, 1000, 1000}, Dtype::bf16).duration);
   // 8 of 10 SMs: 100 tiles in 13 waves of 8, 100/104 full at 0.8 of the rate; halves, 200 in 25
   // waves, are whole but run at 0.93.
-  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 8).value ==
+  CHECK(model().gemm({1000, 1000, 1000}, Dtype::bf16, 8).duration.value ==
         near(2e9 / (40e12 * 0.8 * 100 / 104) + 2e-6));
 }
 
@@ -106,35 +109,36 @@ TEST_CASE(
   const Attention a{.batch = 2, .heads = 4, .head_dim = 128, .queries = 500, .keys = 500};
   // 4 * b * h * s * s * d / 2 = 5.12e8; at s = half_sequence half the rate.
   CHECK(a.forward_flops().value == near(5.12e8));
-  CHECK(model().attention_forward(a).value == near(5.12e8 / 25e12 + 2e-6));
-  CHECK(model().attention_backward(a).value == near(2.5 * 5.12e8 / 12.5e12 + 2e-6));
+  CHECK(model().attention_forward(a).duration.value == near(5.12e8 / 25e12 + 2e-6));
+  CHECK(model().attention_backward(a).duration.value == near(2.5 * 5.12e8 / 12.5e12 + 2e-6));
   Attention square = a;
   square.visible = 1;
-  CHECK(model().attention_forward(square).value == near(2 * 5.12e8 / 25e12 + 2e-6));
+  CHECK(model().attention_forward(square).duration.value == near(2 * 5.12e8 / 25e12 + 2e-6));
   Attention narrow = a;
   narrow.head_dim = 64;  // half the FLOPs at half the rate
-  CHECK(model().attention_forward(narrow).value == near(5.12e8 / 25e12 + 2e-6));
+  CHECK(model().attention_forward(narrow).duration.value == near(5.12e8 / 25e12 + 2e-6));
   const StackProfile old = sustained(0.5, 0.5, 1);
-  CHECK(model(old).attention_forward(a).value == near(5.12e8 / 6.25e12 + 2e-6));
+  CHECK(model(old).attention_forward(a).duration.value == near(5.12e8 / 6.25e12 + 2e-6));
 }
 
 TEST_CASE("attention that materialises its scores computes the masked ones too and moves them") {
   StackProfile old;
   old.fused_attention = false;
   const Attention a{.batch = 1, .heads = 10, .head_dim = 1000, .queries = 1000, .keys = 1000};
-  const double products = 2 * model().gemm({1000, 1000, 1000, 10}, Dtype::bf16).value;
+  const double products = 2 * model().gemm({1000, 1000, 1000, 10}, Dtype::bf16).duration.value;
   const double elements = 10 * 1e6;
-  CHECK(model(old).attention_forward(a).value == near(products + elements * 9 / 500e9 + 2e-6));
-  CHECK(model(old).attention_backward(a).value ==
+  CHECK(model(old).attention_forward(a).duration.value ==
+        near(products + elements * 9 / 500e9 + 2e-6));
+  CHECK(model(old).attention_backward(a).duration.value ==
         near(2 * products + elements * 11 / 500e9 + 2e-6));
 }
 
 TEST_CASE(
     "a streaming kernel moves its bytes at the sustained bandwidth after one gap; traffic has no "
     "gap") {
-  CHECK(model().streaming({1e9}).value == near(2e-3 + 2e-6));
-  CHECK(model().traffic({1e9}).value == near(2e-3));
+  CHECK(model().streaming({1e9}).duration.value == near(2e-3 + 2e-6));
+  CHECK(model().traffic({1e9}).duration.value == near(2e-3));
   const StackProfile stack = sustained(1, 1, 0.8);
-  CHECK(model(stack).traffic({1e9}).value == near(2.5e-3));
-  CHECK(model().streaming({0}).value == near(2e-6));
+  CHECK(model(stack).traffic({1e9}).duration.value == near(2.5e-3));
+  CHECK(model().streaming({0}).duration.value == near(2e-6));
 }

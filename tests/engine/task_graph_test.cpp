@@ -1,10 +1,9 @@
-#include "sim/engine/task_graph.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "sim/engine/task_graph_builder.h"
 #include "tests/support/graph_text.h"
 
 using namespace stepsim;

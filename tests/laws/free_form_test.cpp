@@ -43,10 +43,12 @@ TEST_CASE("law: two groups that use one link at once get half of it each") {
   // DP pairs (0, 2) and (1, 3) reduce at the same time: 50 GB/s between the switches serves both
   // as 25 GB/s would serve each alone.
   const Layout l{.tp = 2, .dp = 2, .microbatches = 1};
-  const auto alone = [&](double uplink) {
-    return seconds_of(two_switches(uplink, l), {.unfold = false, .sharing = false});
+  const auto reduction = [&](double uplink, const SimulateOptions& options) {
+    const Report report = step_of(two_switches(uplink, l), options).report;
+    return report.communication.by_class[static_cast<size_t>(CommClass::dp)]->total_seconds;
   };
-  const double together = seconds_of(two_switches(50, l));
+  const auto alone = [&](double uplink) { return reduction(uplink, apart); };
+  const double together = reduction(50, {});
   CHECK(together == doctest::Approx(alone(25)).epsilon(1e-9));
   CHECK(together > alone(50));
 }

@@ -41,10 +41,10 @@ Template with_all_launch_edges(Template t) {
 
 TEST_CASE("a launch each, framework work for each operator, pieces of one operator once") {
   TemplateWriter w(Pass::forward);
-  w.compute(OpKind::norm, 1.0_s);
+  w.compute(OpKind::norm, given_kernel(1.0_s));
   w.exposed(OpKind::tp_exchange, Stream::tp, costs(1));
-  w.compute(OpKind::qkv_gemm, 1.0_s, 0);
-  w.compute(OpKind::qkv_gemm, 1.0_s, 1);
+  w.compute(OpKind::qkv_gemm, given_kernel(1.0_s), 0);
+  w.compute(OpKind::qkv_gemm, given_kernel(1.0_s), 1);
   const Template t = std::move(w).finish({2.0_us, 10.0_us, {}});
   CHECK(t.host_seconds == doctest::Approx(4 * 2e-6 + 2 * 10e-6));
   CHECK(t.ops[0].launch_lag_seconds == doctest::Approx(12e-6));
@@ -63,8 +63,8 @@ TEST_CASE(
     "it is not") {
   for (const auto& [seconds, stays] : {std::pair{0.9e-6, true}, std::pair{1.1e-6, false}}) {
     TemplateWriter w(Pass::forward);
-    w.compute(OpKind::norm, {seconds});
-    w.compute(OpKind::rope, {seconds});
+    w.compute(OpKind::norm, given_kernel({seconds}));
+    w.compute(OpKind::rope, given_kernel({seconds}));
     const Template t = std::move(w).finish({1.0_us, {}, {}});
     CHECK(t.ops[1].launch_edge == stays);
   }
@@ -73,7 +73,7 @@ TEST_CASE(
 TEST_CASE("a captured template costs one launch") {
   TemplateWriter w(Pass::forward);
   w.capture(true);
-  for (int i = 0; i < 5; ++i) w.compute(OpKind::norm, 1.0_us);
+  for (int i = 0; i < 5; ++i) w.compute(OpKind::norm, given_kernel(1.0_us));
   const Template t = std::move(w).finish({3.0_us, 4.0_us, 12.0_us});
   CHECK(t.host_seconds == 12e-6);
   CHECK(t.ops[0].launch_edge);
@@ -86,9 +86,9 @@ TEST_CASE("a captured template costs one launch") {
 TEST_CASE("what is outside a graph is launched kernel by kernel") {
   TemplateWriter w(Pass::forward);
   w.capture(true);
-  for (int i = 0; i < 3; ++i) w.compute(OpKind::norm, 1.0_us);
+  for (int i = 0; i < 3; ++i) w.compute(OpKind::norm, given_kernel(1.0_us));
   w.capture(false);
-  for (int i = 0; i < 2; ++i) w.compute(OpKind::norm, 1.0_us);
+  for (int i = 0; i < 2; ++i) w.compute(OpKind::norm, given_kernel(1.0_us));
   // One graph, then two launches with the framework's work around each.
   CHECK(std::move(w).finish({3.0_us, 4.0_us, 12.0_us}).host_seconds ==
         doctest::Approx(12e-6 + 2 * 7e-6));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/engine/engine.h"
+#include "sim/engine/task_graph_builder.h"
 #include "sim/lower/lowered.h"
 
 namespace stepsim {

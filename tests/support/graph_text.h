@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/engine/task_graph.h"
+#include "sim/engine/task_graph_builder.h"
 
 namespace stepsim::test {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/engine/task_graph.h"
+#include "sim/engine/task_graph_builder.h"
 
 namespace stepsim::test {
 

@@ -1,0 +1,20 @@
+// Where simulated devices meet: groups by sequence number, pairs by message.
+#pragma once
+
+#include <cstdint>
+
+namespace stepsim {
+
+/// Groups that rendezvous by sequence number.
+enum class Meeting : uint8_t { tp, cp, dp, embedding, world, count };
+
+/// A message between pipeline ranks: the sender's and receiver's devices and its place at the
+/// receiver.
+struct MessageKey {
+  uint32_t sender = 0, receiver = 0;
+  bool forward = true;
+  int chunk = 0;  ///< the receiver's
+  int microbatch = 0;
+};
+
+}  // namespace stepsim
