@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/config/cluster.h"
+#include "sim/config/faults.h"
 #include "sim/config/model.h"
 #include "sim/config/parallelism.h"
 
@@ -93,6 +93,7 @@ struct Scenario {
   bool overridden = false;  ///< words of the command line changed what the file says
   Model model;
   Cluster cluster;
+  Faults faults;
   Parallelism parallel;
   Precision precision;
   Overlap overlap;
@@ -111,10 +112,9 @@ struct Scenario {
   bool fused_rope = true, gradient_accumulation_fusion = true;
 
   std::vector<Finding> findings;
-  std::map<std::string, std::string>
-      effective;                          ///< dotted Bridge key -> JSON text of its value in effect
-  std::vector<std::string> not_modelled;  ///< dotted Bridge keys listed once
-  std::string resolved_json;              ///< the merged input as canonical JSON text
+  std::map<std::string, std::string> effective;  ///< dotted Bridge key -> JSON text in effect
+  std::vector<std::string> not_modelled;         ///< dotted Bridge keys listed once
+  std::string resolved_json;                     ///< the merged input as canonical JSON text
 };
 
 }  // namespace stepsim

@@ -44,9 +44,9 @@ Seconds KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
   // Operands are read and the result written once; fp8 results are 16 bit.
   const double in = bytes_per_element(dtype), out = std::max(in, 2.0);
   const Bytes moved{gemm.batch * (in * gemm.k * (gemm.m + gemm.n) + out * gemm.m * gemm.n)};
-  return std::max(Seconds{gemm.flops().value / rate},
-                  moved / (device_.memory_bandwidth * device_.memory_efficiency)) +
-         device_.kernel_gap;
+  return slowdown_ * (std::max(Seconds{gemm.flops().value / rate},
+                               moved / (device_.memory_bandwidth * device_.memory_efficiency)) +
+                      device_.kernel_gap);
 }
 
 double KernelModel::attention_rate(const Attention& a, FlopsPerSecond asymptote) const {
@@ -68,21 +68,25 @@ Seconds KernelModel::unfused_attention(const Attention& a, bool backward) const 
 
 Seconds KernelModel::attention_forward(const Attention& a) const {
   if (!stack_.fused_attention) return unfused_attention(a, false);
-  return Seconds{a.forward_flops().value / attention_rate(a, device_.attention.forward)} +
-         device_.kernel_gap;
+  return slowdown_ *
+         (Seconds{a.forward_flops().value / attention_rate(a, device_.attention.forward)} +
+          device_.kernel_gap);
 }
 
 Seconds KernelModel::attention_backward(const Attention& a) const {
   if (!stack_.fused_attention) return unfused_attention(a, true);
-  return Seconds{a.forward_flops().value * backward_flop_factor /
-                 attention_rate(a, device_.attention.backward)} +
-         device_.kernel_gap;
+  return slowdown_ * (Seconds{a.forward_flops().value * backward_flop_factor /
+                              attention_rate(a, device_.attention.backward)} +
+                      device_.kernel_gap);
 }
 
 Seconds KernelModel::traffic(Bytes bytes) const {
-  return bytes / (device_.memory_bandwidth * (device_.memory_efficiency * stack_.memory_factor));
+  return slowdown_ *
+         (bytes / (device_.memory_bandwidth * (device_.memory_efficiency * stack_.memory_factor)));
 }
 
-Seconds KernelModel::streaming(Bytes bytes) const { return traffic(bytes) + device_.kernel_gap; }
+Seconds KernelModel::streaming(Bytes bytes) const {
+  return traffic(bytes) + slowdown_ * device_.kernel_gap;
+}
 
 }  // namespace stepsim

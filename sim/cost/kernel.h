@@ -32,7 +32,9 @@ struct Attention {
 /// Arithmetic and memory time of kernels on one device under one software stack.
 class KernelModel {
  public:
-  KernelModel(const Device& device, const StackProfile& stack) : device_(device), stack_(stack) {}
+  /// `slowdown`: every kernel takes so many times as long (a faulty or throttled device).
+  KernelModel(const Device& device, const StackProfile& stack, double slowdown = 1)
+      : device_(device), stack_(stack), slowdown_(slowdown) {}
 
   /// `sms`: SMs the GEMM may use, 0 = all.
   Seconds gemm(const Gemm& gemm, Dtype dtype, int sms = 0) const;
@@ -48,6 +50,7 @@ class KernelModel {
   Seconds unfused_attention(const Attention& a, bool backward) const;
   const Device& device_;
   const StackProfile& stack_;
+  double slowdown_;
 };
 
 /// Share of full waves that a grid of output tiles fills, for the best of the library's tile

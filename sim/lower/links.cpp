@@ -12,17 +12,18 @@ ResourceId port(uint32_t device, Port p) { return ResourceId{device * port_count
 
 }  // namespace
 
-Links::Links(const Cluster& cluster, uint32_t devices, SharedLinks shared,
+Links::Links(const Cluster& cluster, std::span<const RankFault> faults, SharedLinks shared,
              TaskGraphBuilder& builder)
     : free_form_(!cluster.links.empty()), shared_(shared), builder_(builder) {
   if (!shared.nvlink && !shared.network) return;
   const double nvlink = cluster.device.nvlink_bandwidth.value * cluster.device.nvlink_efficiency;
   const double nic = cluster.nic_bandwidth.value * cluster.nic_efficiency * cluster.nics_per_node /
                      cluster.gpus_per_node;
-  for (uint32_t d = 0; d < devices; ++d) {
+  for (uint32_t d = 0; d < faults.size(); ++d) {
     for (Port p : {nvlink_out, nvlink_in, nic_out, nic_in}) {
       [[maybe_unused]] const ResourceId id =
-          builder_.add_resource(p == nvlink_out || p == nvlink_in ? nvlink : nic);
+          builder_.add_resource(p == nvlink_out || p == nvlink_in ? nvlink * faults[d].nvlink_factor
+                                                                  : nic * faults[d].nic_factor);
       assert(id == port(d, p));
     }
   }

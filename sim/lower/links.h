@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/config/cluster.h"
+#include "sim/config/faults.h"
 #include "sim/engine/task_graph.h"
 #include "sim/network/collective.h"
 
@@ -23,7 +24,9 @@ struct SharedLinks {
 /// Resources of one step.
 class Links {
  public:
-  Links(const Cluster& cluster, uint32_t devices, SharedLinks shared, TaskGraphBuilder& builder);
+  /// `faults` by simulated device.
+  Links(const Cluster& cluster, std::span<const RankFault> faults, SharedLinks shared,
+        TaskGraphBuilder& builder);
 
   /// A free-form graph's links from one GPU to another; nothing for a regular system, where ports
   /// stand for the network.

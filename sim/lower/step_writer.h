@@ -45,6 +45,8 @@ class StepWriter {
   TaskId stamp(uint32_t device, const Template& t, Label base);
   /// A kernel outside any template.
   TaskId kernel(uint32_t device, Seconds duration, Label label);
+  /// An injected delay: the compute stream stands for that long once what it waits for is there.
+  void delay(uint32_t device, Seconds duration, Label label);
   /// A collective behind the device's compute so far; what needs it waits through `wait`.
   TaskId collective(uint32_t device, Meeting meeting, Stream stream, const CollectiveCost& cost,
                     Label label);
@@ -68,12 +70,15 @@ class StepWriter {
   const GroupPlacement& placement(uint32_t device, Meeting meeting) const {
     return placements_[device][static_cast<size_t>(meeting)];
   }
+  const RankFault& fault(uint32_t device) const { return faults_[device]; }
   uint32_t device_count() const { return static_cast<uint32_t>(pending_.size()); }
   TaskGraphBuilder& builder() { return builder_; }
   std::vector<RendezvousMember>& members() { return members_; }
 
  private:
   void place_groups(const Fabric& fabric);
+  /// Where a group sits, at the pace of its slowest member.
+  GroupPlacement place_faulty(std::span<const int> ranks, const Fabric& fabric) const;
   SharedLinks shared_links() const;
   void find_routes(const Fabric& fabric);
   int stage_neighbour(int rank, int offset) const;
@@ -88,6 +93,7 @@ class StepWriter {
   const Folding& folding_;
   bool host_;  ///< launches are modelled (no given costs, no captured iteration)
   TaskGraphBuilder builder_;
+  std::vector<RankFault> faults_;             ///< by device
   std::vector<std::vector<TaskId>> pending_;  ///< by device
   /// By device and meeting: smallest member device and number of simulated members.
   struct Peers {
@@ -96,8 +102,7 @@ class StepWriter {
   std::vector<std::array<Peers, static_cast<size_t>(Meeting::count)>> peers_;
   std::vector<std::array<GroupPlacement, static_cast<size_t>(Meeting::count)>> placements_;
   std::array<std::vector<std::vector<TaskId>>, static_cast<size_t>(Meeting::count)> meets_;
-  std::vector<std::vector<TaskId>>
-      messages_;  ///< by receiving device: direction, chunk, microbatch
+  std::vector<std::vector<TaskId>> messages_;  ///< by receiver: direction, chunk, microbatch
   std::vector<CollectiveCost> message_costs_;  ///< by sender: to the next and to the previous stage
   std::vector<RendezvousMember> members_;
   std::unique_ptr<Links> links_;

@@ -21,7 +21,7 @@ std::string_view plain_words(Cause c) {
                                                             "optimizer",
                                                             "host (step overhead, launches)",
                                                             "pipeline bubble",
-                                                            "skew (slower peer, same stage)",
+                                                            "skew (slower peer, faults)",
                                                             "exposed tp communication",
                                                             "exposed cp communication",
                                                             "exposed pp communication",
@@ -204,6 +204,30 @@ void write_path(Page& page, const Report& r, const Milliseconds& ms) {
   if (!parts.empty()) page.list("Critical path  ", parts, 2);
 }
 
+std::string rank_name(int rank, int stage) {
+  return fmt::format("rank {} (stage {})", rank, stage);
+}
+
+/// What the injected faults cost, and who is late.
+void write_faults(Page& page, const Report& r, const Milliseconds& ms) {
+  if (!r.faults) return;
+  const FaultCost& f = *r.faults;
+  std::string text;
+  if (!f.late.empty())
+    text = fmt::format(
+        "{} is {} ms late{}; ", rank_name(f.late[0].rank, f.late[0].stage),
+        ms(f.late[0].late_seconds),
+        f.late.size() > 1 ? fmt::format(" and {} more less so", f.late.size() - 1) : "");
+  const double saved = r.step_seconds - f.sound_step_seconds;
+  text += fmt::format("without {} the step takes {} ms, {} ms {}; ",
+                      f.late.size() == 1 ? "its fault" : "the faults", ms(f.sound_step_seconds),
+                      ms(std::abs(saved)), saved < 0 ? "more" : "less");
+  text += fmt::format("{} holds the largest part of the critical path, {}",
+                      rank_name(f.critical_rank, f.critical_stage),
+                      percent(f.critical_seconds / r.step_seconds));
+  page.paragraph("Faults         ", text, 3);
+}
+
 void write_memory(Page& page, const MemoryReport& m) {
   const std::pair<std::string_view, double> classes[] = {
       {"parameters", m.sizes.parameters}, {"gradients", m.sizes.gradients},
@@ -295,6 +319,7 @@ std::string report_text(const Scenario& scenario, const Report& report) {
   write_stages(page, report, ms);
   page.blank();
   write_path(page, report, ms);
+  write_faults(page, report, ms);
   if (report.memory) write_memory(page, *report.memory);
   if (!scenario.costs) write_groups(page, scenario, report);
   write_findings(page, scenario);
