@@ -26,7 +26,7 @@ double since(Clock::time_point start) {
 }
 
 Stall describe_stall(const LoweredStep& step, const Deadlock& deadlock) {
-  Stall stall;
+  Stall stall{.waits = {}, .reached_seconds = deadlock.reached_seconds};
   for (TaskId t : deadlock.cycle) {
     const StreamId stream = step.graph.streams[index(t)];
     const std::string what = describe(Label::unpack(step.graph.labels[index(t)]));

@@ -85,7 +85,6 @@ struct GivenCosts {
 struct Software {
   std::string release, nccl, transformer_engine, cudnn;
 };
-
 /// Everything resolved.
 struct Scenario {
   std::string file, name, description, source;
@@ -103,6 +102,7 @@ struct Scenario {
   RecomputeModules recompute_modules;
   Batch batch;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  P2pOrder p2p_order = P2pOrder::together;
   std::optional<GivenCosts> costs;
   Software software;
   int device_max_connections = 0;                   ///< CUDA_DEVICE_MAX_CONNECTIONS; 0 = not set

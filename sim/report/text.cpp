@@ -157,22 +157,28 @@ void write_communication(Page& page, const Report& r, const Milliseconds& ms) {
 }
 
 /// At most `max_rows` devices, evenly spread, both ends of the pipeline included.
-std::vector<size_t> devices_to_show(const std::vector<DeviceReport>& devices, size_t max_rows) {
+std::vector<size_t> devices_to_show(const Report& report, size_t max_rows) {
+  const std::vector<DeviceReport>& devices = report.devices;
   std::vector<size_t> shown;
   const size_t n = devices.size();
   // One more fits where the line about those left out would stand.
   const size_t rows = n <= max_rows + 1 ? n : max_rows;
   for (size_t i = 0; i < rows; ++i) shown.push_back(rows < 2 ? 0 : i * (n - 1) / (rows - 1));
-  // The device that needs most memory is always among them.
-  const auto fullest = std::max_element(
-      devices.begin(), devices.end(), [](const DeviceReport& a, const DeviceReport& b) {
-        return a.peak_bytes.value_or(0) < b.peak_bytes.value_or(0);
-      });
-  const auto full = static_cast<size_t>(fullest - devices.begin());
-  if (n > 0 && std::find(shown.begin(), shown.end(), full) == shown.end()) {
-    shown.push_back(full);
+  // The device that needs most memory is always among them, and the latest.
+  const auto show = [&](auto which) {
+    const auto at = static_cast<size_t>(which - devices.begin());
+    if (at >= n || std::find(shown.begin(), shown.end(), at) != shown.end()) return;
+    shown.push_back(at);
     std::sort(shown.begin(), shown.end());
-  }
+  };
+  show(std::max_element(devices.begin(), devices.end(),
+                        [](const DeviceReport& a, const DeviceReport& b) {
+                          return a.peak_bytes.value_or(0) < b.peak_bytes.value_or(0);
+                        }));
+  if (report.faults && !report.faults->late.empty())
+    show(std::find_if(devices.begin(), devices.end(), [&](const DeviceReport& d) {
+      return d.rank == report.faults->late[0].rank;
+    }));
   return shown;
 }
 
@@ -180,7 +186,7 @@ void write_stages(Page& page, const Report& r, const Milliseconds& ms) {
   page.blank();
   page.line("{:>5}{:>9}{:>9}{:>14}{:>14}{:>14}{:>14}{:>12}", "Stage", "rank", "for", "compute",
             "bubble", "exposed comm", "other", "peak");
-  const std::vector<size_t> shown = devices_to_show(r.devices, 8);
+  const std::vector<size_t> shown = devices_to_show(r, 8);
   for (const size_t i : shown) {
     const DeviceReport& d = r.devices[i];
     const double compute = d.ledger[Cause::compute], bubble = d.ledger[Cause::bubble];
@@ -222,9 +228,9 @@ void write_faults(Page& page, const Report& r, const Milliseconds& ms) {
   text += fmt::format("without {} the step takes {} ms, {} ms {}; ",
                       f.late.size() == 1 ? "its fault" : "the faults", ms(f.sound_step_seconds),
                       ms(std::abs(saved)), saved < 0 ? "more" : "less");
-  text += fmt::format("{} holds the largest part of the critical path, {}",
-                      rank_name(f.critical_rank, f.critical_stage),
-                      percent(f.critical_seconds / r.step_seconds));
+  text +=
+      fmt::format("{} of the critical path is on {}", percent(f.critical_seconds / r.step_seconds),
+                  rank_name(f.critical_rank, f.critical_stage));
   page.paragraph("Faults         ", text, 3);
 }
 

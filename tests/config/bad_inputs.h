@@ -131,6 +131,10 @@ inline const std::vector<Case> cases{
      "s.json#/nic_rate: has unknown unit 'Gx/s'"},
     {"unit of another kind", Where::gpu, "memory.capacity = \"80 us\"",
      "g.json#/memory/capacity: has unknown unit 'us'"},
+    {"order of overlapped messages", Where::scenario, "pipeline.p2p_order = \"fixed\"",
+     "x.json#/pipeline/p2p_order: 'fixed' waits for each send and receive before the next"},
+    {"unknown order", Where::scenario, "pipeline.p2p_order = \"even-odd\"",
+     "x.json#/pipeline/p2p_order: unknown name 'even-odd'; did you mean 'even_odd'?"},
     // Faults.
     {"faults not a list", Where::scenario, "cluster.faults = {}",
      "x.json#/cluster/faults: must be a list of objects"},
