@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
+#include <map>
+#include <optional>
 
 #include "sim/base/error.h"
 #include "sim/config/read.h"
@@ -23,7 +26,7 @@ double since(Clock::time_point start) {
 }
 
 Stall describe_stall(const LoweredStep& step, const Deadlock& deadlock) {
-  Stall stall;
+  Stall stall{.waits = {}, .reached_seconds = deadlock.reached_seconds};
   for (TaskId t : deadlock.cycle) {
     const StreamId stream = step.graph.streams[index(t)];
     const std::string what = describe(Label::unpack(step.graph.labels[index(t)]));
@@ -38,15 +41,30 @@ Stall describe_stall(const LoweredStep& step, const Deadlock& deadlock) {
   return stall;
 }
 
-/// What tells ranks apart on this cluster. Given costs come without hardware: nothing does.
+/// Equal numbers for ranks with equal faults; empty when one number would do.
+std::vector<int> fault_marks(const Faults& faults) {
+  std::map<std::array<double, 6>, int> known;
+  std::vector<int> marks;
+  for (const RankFault& f : faults.ranks)
+    marks.push_back(
+        known
+            .try_emplace({f.slowdown, f.delay_per_forward.value, f.delay_per_backward.value,
+                          f.delay_per_step.value, f.nvlink_factor, f.nic_factor},
+                         static_cast<int>(known.size()))
+            .first->second);
+  if (known.size() < 2) marks.clear();
+  return marks;
+}
+
+/// What tells ranks apart on this cluster. Given costs come without hardware: only faults do.
 Surroundings surroundings(const Scenario& scenario, const Fabric& fabric) {
-  if (scenario.costs) return {};
+  if (scenario.costs) return {.marks = fault_marks(scenario.faults)};
   // Where two groups lie differently in a free-form graph cannot be told from their cost alone.
-  if (!scenario.cluster.links.empty())
-    return {.units = {}, .key = {}, .in_order = true, .alike = false};
+  if (!scenario.cluster.links.empty()) return {.in_order = true, .alike = false};
   return {.units = sharing_units(scenario.cluster),
           .key = [&](std::span<const int> ranks) { return placement_key(place(ranks, fabric)); },
           .same_pair = [&](int a, int b) { return fabric.route_class(a, b); },
+          .marks = fault_marks(scenario.faults),
           .in_order = scenario.cluster.hosts.empty() && nics_divide_nodes(scenario.cluster)};
 }
 
@@ -56,10 +74,31 @@ void check_size(const Scenario& s, const Folding& folding) {
   if (devices <= s.parallel.pp) return;  // checked when the scenario was read
   const double tasks = estimated_tasks(s, devices);
   if (tasks > static_cast<double>(most_tasks))
-    throw Error(s.file, "/cluster",
-                fmt::format("{} of {} ranks lie differently and are simulated one by one: about "
-                            "{:.2g} tasks; the limit is {:.2g}",
-                            devices, s.parallel.world(), tasks, static_cast<double>(most_tasks)));
+    throw Error(
+        s.file, "/cluster",
+        fmt::format("{} of {} ranks {} differently and are simulated one by one: about "
+                    "{:.2g} tasks; the limit is {:.2g}",
+                    devices, s.parallel.world(), s.faults.ranks.empty() ? "lie" : "lie or run",
+                    tasks, static_cast<double>(most_tasks)));
+}
+
+/// What faults are compared with: the same step without them, folded whatever the options say.
+/// A step whose faulty twin finished finishes too.
+SoundStep sound_step(const Scenario& scenario, const LoweredStep& step,
+                     const SimulateOptions& options) {
+  const Scenario sound = without_faults(scenario);
+  const Mesh mesh(sound.parallel);
+  const Fabric fabric(sound.cluster);
+  const Folding folding = fold(mesh, sound.parallel, surroundings(sound, fabric), false);
+  const LoweredStep lowered = lower(sound, mesh, folding, fabric);
+  const auto outcome = run(lowered.graph, {.sharing = options.sharing});
+  const Timeline& timeline = std::get<Timeline>(outcome);
+  const StepEnd end = step_end(lowered, timeline);
+  const std::vector<Ledger> by_device = ledgers(lowered, timeline, end);
+  SoundStep result{.step_seconds = end.seconds, .ledgers = {}};
+  for (const SimulatedDevice& d : step.devices)
+    result.ledgers.push_back(by_device[static_cast<size_t>(folding.device(d.rank))]);
+  return result;
 }
 
 }  // namespace
@@ -81,7 +120,9 @@ std::variant<Simulation, Stall> simulate(const Scenario& scenario, const Simulat
     return describe_stall(step, *deadlock);
 
   Timeline& timeline = std::get<Timeline>(outcome);
-  Report report = make_report(scenario, step, timeline);
+  std::optional<SoundStep> sound;
+  if (scenario.faults.any()) sound = sound_step(scenario, step, options);
+  Report report = make_report(scenario, step, timeline, sound);
   return Simulation{std::move(step), std::move(timeline), std::move(report), lower_seconds,
                     engine_seconds};
 }

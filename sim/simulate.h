@@ -28,6 +28,7 @@ struct Simulation {
 /// A step that cannot finish: who waits for whom, in order; the last waits for the first.
 struct Stall {
   std::vector<std::string> waits;
+  double reached_seconds = 0;  ///< when the last thing that could happen has happened
 };
 
 /// Throws Error where the network does not connect the ranks, and where too many of them lie

@@ -46,7 +46,9 @@ void check_outputs(const RunOptions& options) {
 }
 
 int report_stall(const Stall& stall) {
-  std::string text = "the step cannot finish: these tasks wait for each other\n";
+  std::string text =
+      fmt::format("the step cannot finish: after {:.6g} s nothing moves, each waits for the next\n",
+                  stall.reached_seconds);
   for (const std::string& wait : stall.waits) text += fmt::format("  {}\n", wait);
   std::fputs(text.c_str(), stderr);
   return 1;

@@ -126,6 +126,17 @@ void advise_pipeline(const ScenarioSections& sections, Scenario& scenario) {
                   " before communication, and only with VP can p2p overlap");
 }
 
+/// Two sends and two receives to one peer carry no tags.
+void advise_shape_exchange(const ScenarioSections& sections, Scenario& scenario) {
+  const Parallelism& p = scenario.parallel;
+  if (p.pp != 2 || !p.vp || !sections.model.boolean("variable_seq_lengths", false)) return;
+  add_finding(scenario, sections.model, "variable_seq_lengths", "shape-exchange-with-one-peer",
+              Finding::Kind::advice, "true", "true",
+              "at PP 2 the next stage is also the previous one: the interleaved schedule's two "
+              "sends and two receives match in the order in which they are posted, and the shapes "
+              "of forward and backward are crossed (NVIDIA/Megatron-LM pull request 5271)");
+}
+
 void advise_environment(const ScenarioSections& sections, Scenario& scenario) {
   const Parallelism& p = scenario.parallel;
   const std::string queues = "CUDA_DEVICE_MAX_CONNECTIONS";
@@ -154,6 +165,7 @@ void advise(const ScenarioSections& sections, Scenario& scenario) {
   advise_topology(sections, scenario);
   advise_sequence(sections, scenario);
   advise_pipeline(sections, scenario);
+  advise_shape_exchange(sections, scenario);
   advise_environment(sections, scenario);
 }
 

@@ -165,6 +165,20 @@ void resolve_p2p(const ScenarioSections& sections, Scenario& scenario) {
   scenario.effective["model.batch_p2p_comm"] = json_text(overlap.batch_p2p);
 }
 
+/// pipeline.p2p_order: only exchanges that block one by one have an order.
+void resolve_p2p_order(const ScenarioSections& sections, Scenario& scenario) {
+  static const std::vector<std::string> names{"together", "even_odd", "fixed"};
+  const std::string asked = sections.pipeline.choice("p2p_order", "together", names);
+  if (asked == "together") return;
+  scenario.p2p_order = asked == "fixed" ? P2pOrder::fixed : P2pOrder::even_odd;
+  const Overlap& overlap = scenario.overlap;
+  if (!scenario.costs && (overlap.overlap_p2p || overlap.batch_p2p))
+    sections.pipeline.fail("p2p_order",
+                           "'" + asked +
+                               "' waits for each send and receive before the next: it needs "
+                               "overlap_p2p_comm false and batch_p2p_comm false");
+}
+
 void resolve_bucket(const ScenarioSections& sections, Scenario& scenario, bool bridge_applies) {
   const Parallelism& p = scenario.parallel;
   constexpr Range elements{1, INT64_MAX};
@@ -345,6 +359,7 @@ bool written_switch(Scenario& scenario, const ScenarioSections& sections, const 
 void resolve_overlap(const ScenarioSections& sections, Scenario& scenario) {
   resolve_tp(sections, scenario);
   resolve_p2p(sections, scenario);
+  resolve_p2p_order(sections, scenario);
   resolve_dp(sections, scenario);
   resolve_embedding_wgrad(sections, scenario);
 }

@@ -52,6 +52,11 @@ struct Batch {
   int64_t microbatches = 1;  ///< global / (micro * dp)
 };
 
+/// How a rank goes through the sends and receives of one exchange when none is batched.
+/// `together`: all are posted before any is waited for. The others wait for each before the next:
+/// `even_odd` in Megatron-Core's order for ranks of either parity, `fixed` in one order for all.
+enum class P2pOrder { together, even_odd, fixed };
+
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };
 
 }  // namespace stepsim

@@ -22,6 +22,11 @@ struct ScenarioSections {
   bool collect = false;  ///< what Bridge would raise becomes a finding and resolution goes on
   Dialect dialect = Dialect::bridge;
   explicit ScenarioSections(const Document& document);
+  /// Given costs alone: there may be faults of ranks, but no machine.
+  bool no_machine() const {
+    return costs.present() && !cluster.has("system") && !cluster.has("nodes") &&
+           !cluster.has("gpus");
+  }
 };
 
 /// A number in a reason.
@@ -34,6 +39,8 @@ std::string accepted_values(std::string_view section, std::string_view key);
 void resolve_precision(const ScenarioSections& sections, Scenario& scenario);
 /// TP, PP, CP, VP and what hangs on them. Needs cluster.gpus; sets dp and the batch.
 void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool given_costs);
+/// cluster.faults, slowdown and jitter. Needs the mesh; degrades a free-form graph's links.
+void resolve_faults(const ScenarioSections& sections, Scenario& scenario);
 void resolve_schedule(const ScenarioSections& sections, Scenario& scenario);
 /// Model against mesh: heads, layers, sequence. Needs everything but overlap.
 void check_model_fits_mesh(const ScenarioSections& sections, Scenario& scenario);

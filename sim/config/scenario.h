@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/config/cluster.h"
+#include "sim/config/faults.h"
 #include "sim/config/model.h"
 #include "sim/config/parallelism.h"
 #include "sim/config/software.h"
@@ -90,6 +90,7 @@ struct Scenario {
   bool overridden = false;  ///< words of the command line changed what the file says
   Model model;
   Cluster cluster;
+  Faults faults;
   Parallelism parallel;
   Precision precision;
   Overlap overlap;
@@ -99,6 +100,7 @@ struct Scenario {
   RecomputeModules recompute_modules;
   Batch batch;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  P2pOrder p2p_order = P2pOrder::together;
   std::optional<GivenCosts> costs;
   Software software;
   LaunchEnv launch_env;
@@ -108,10 +110,9 @@ struct Scenario {
   bool fused_rope = true, gradient_accumulation_fusion = true;
 
   std::vector<Finding> findings;
-  std::map<std::string, std::string>
-      effective;                          ///< dotted Bridge key -> JSON text of its value in effect
-  std::vector<std::string> not_modelled;  ///< dotted Bridge keys listed once
-  std::string resolved_json;              ///< the merged input as canonical JSON text
+  std::map<std::string, std::string> effective;  ///< dotted Bridge key -> JSON text in effect
+  std::vector<std::string> not_modelled;         ///< dotted Bridge keys listed once
+  std::string resolved_json;                     ///< the merged input as canonical JSON text
 };
 
 }  // namespace stepsim

@@ -79,11 +79,10 @@ void read_hosts(const Reader& section, Cluster& cluster) {
 void read_cluster_section(const ScenarioSections& sections, Scenario& scenario,
                           const DataPaths& data) {
   const Reader& section = sections.cluster;
-  if (!section.present()) {
-    if (sections.costs.present()) return;
+  if (sections.no_machine()) return;
+  if (!section.present())
     sections.top.fail(
         "cluster", "is missing; expected an object with system and nodes, or --cluster NAME:NODES");
-  }
   const std::string name = section.required_string("system");
   const std::filesystem::path beside = std::filesystem::path(section.file("system")).parent_path();
   const Located found = locate_system(name, data, beside);
@@ -259,6 +258,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   read_cluster_section(sections, scenario, data);
   resolve_precision(sections, scenario);
   resolve_sizes(sections, scenario, sections.costs.present());
+  resolve_faults(sections, scenario);
   read_model_section(sections, scenario, data);
   resolve_layout(sections, scenario);
   resolve_schedule(sections, scenario);

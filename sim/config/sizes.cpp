@@ -45,8 +45,7 @@ void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool gi
   const Reader& model = sections.model;
   read_mesh(sections, scenario);
   const int64_t product = int64_t{p.tp} * p.pp * p.cp;  // each is at most 2^20
-  const bool no_cluster = given_costs && !sections.cluster.present();
-  if (no_cluster) {
+  if (sections.no_machine()) {
     constexpr int64_t most = 1 << 20;
     if (product > most)
       model.fail("pipeline_model_parallel_size",
@@ -225,7 +224,8 @@ double estimated_tasks(const Scenario& scenario, int64_t device_count) {
   const double chunks = devices * p.chunks(), step = 100 * chunks;
   const auto microbatches = static_cast<double>(scenario.batch.microbatches);
   // Two passes and two transfers, which are asynchronous.
-  if (scenario.costs) return microbatches * chunks * 4 + step;
+  const double delays = scenario.faults.ranks.empty() ? 0 : 2;
+  if (scenario.costs) return microbatches * chunks * (4 + delays) + step;
   // Two transfers, an arrival and its launch at both ends of each, and waits of the host.
   const double messages = p.pp > 1 ? 14 : 0;
   const double embedding = 6 + 2 * collective, head = 15 + 7 * collective;
@@ -234,7 +234,8 @@ double estimated_tasks(const Scenario& scenario, int64_t device_count) {
                                   : devices * head;
   const double layers = apart ? devices * most_layers(p, scenario.model.layers)
                               : static_cast<double>(scenario.model.layers);
-  return microbatches * (layers * layer_tasks(scenario, collective) + chunks * messages + ends) +
+  return microbatches *
+             (layers * layer_tasks(scenario, collective) + chunks * (messages + delays) + ends) +
          step + bucket_tasks(scenario, apart && p.pp > 1 ? devices : devices / p.pp);
 }
 

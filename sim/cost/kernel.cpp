@@ -53,6 +53,11 @@ Kernel operator+(const Kernel& kernel, const Kernel& rider) {
           kernel.blocks};
 }
 
+Kernel KernelModel::slowed(Kernel kernel) const {
+  kernel.duration *= slowdown_;
+  return kernel;
+}
+
 Kernel KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
   const GemmCurve& curve = device_.gemm[static_cast<size_t>(dtype)];
   const int all = device_.sms, used = sms > 0 ? std::min(sms, all) : all;
@@ -71,7 +76,7 @@ Kernel KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
       std::max(Seconds{gemm.flops().value / rate},
                moved / (device_.memory_bandwidth * device_.memory_efficiency)) +
       device_.kernel_gap;
-  return {duration, std::max(moved, read_by_waves), used, static_cast<int64_t>(grid.tiles)};
+  return slowed({duration, std::max(moved, read_by_waves), used, static_cast<int64_t>(grid.tiles)});
 }
 
 double KernelModel::attention_rate(const Attention& a, FlopsPerSecond asymptote) const {
@@ -95,10 +100,10 @@ Kernel KernelModel::fused_attention(const Attention& a, double flops,
                                     FlopsPerSecond asymptote) const {
   // A block works on 128 queries of a head; queries, keys, values and outputs move once.
   const double heads = a.batch * a.heads;
-  return {Seconds{flops / attention_rate(a, asymptote)} + device_.kernel_gap,
-          {heads * a.head_dim * 2 * (a.queries + a.keys) * bytes_per_element(a.dtype)},
-          device_.sms,
-          static_cast<int64_t>(heads * std::ceil(a.queries / attention_block))};
+  return slowed({Seconds{flops / attention_rate(a, asymptote)} + device_.kernel_gap,
+                 {heads * a.head_dim * 2 * (a.queries + a.keys) * bytes_per_element(a.dtype)},
+                 device_.sms,
+                 static_cast<int64_t>(heads * std::ceil(a.queries / attention_block))});
 }
 
 Kernel KernelModel::attention_forward(const Attention& a) const {
@@ -116,13 +121,13 @@ Kernel KernelModel::traffic(Bytes bytes) const {
   const Seconds duration =
       bytes / (device_.memory_bandwidth * (device_.memory_efficiency * stack_.memory_factor));
   // It saturates the memory, whatever share of that its counted bytes explain.
-  return {duration, device_.memory_bandwidth * device_.memory_efficiency * duration,
-          static_cast<int>(std::ceil(device_.sms * device_.streaming_sm_share))};
+  return slowed({duration, device_.memory_bandwidth * device_.memory_efficiency * duration,
+                 static_cast<int>(std::ceil(device_.sms * device_.streaming_sm_share)), 0});
 }
 
 Kernel KernelModel::streaming(Bytes bytes) const {
   Kernel kernel = traffic(bytes);
-  kernel.duration += device_.kernel_gap;
+  kernel.duration += slowdown_ * device_.kernel_gap;
   return kernel;
 }
 

@@ -48,7 +48,9 @@ Kernel operator+(const Kernel& kernel, const Kernel& rider);
 /// Arithmetic and memory time of kernels on one device under one software stack.
 class KernelModel {
  public:
-  KernelModel(const Device& device, const StackProfile& stack) : device_(device), stack_(stack) {}
+  /// `slowdown`: every kernel takes so many times as long (a faulty or throttled device).
+  KernelModel(const Device& device, const StackProfile& stack, double slowdown = 1)
+      : device_(device), stack_(stack), slowdown_(slowdown) {}
 
   /// `sms`: SMs the GEMM may use, 0 = all.
   Kernel gemm(const Gemm& gemm, Dtype dtype, int sms = 0) const;
@@ -63,10 +65,12 @@ class KernelModel {
 
  private:
   double attention_rate(const Attention& a, FlopsPerSecond asymptote) const;
+  Kernel slowed(Kernel kernel) const;
   Kernel fused_attention(const Attention& a, double flops, FlopsPerSecond asymptote) const;
   Kernel unfused_attention(const Attention& a, bool backward) const;
   const Device& device_;
   const StackProfile& stack_;
+  double slowdown_;
 };
 
 /// The tile grid that serves a GEMM best.

@@ -367,7 +367,9 @@ Deadlock Execution::deadlock() const {
   for (uint32_t task = 0; task < graph_.task_count(); ++task) {
     unresolved[task] = (pending_[task].waiting_for & ~shared_bit) != 0;
   }
-  return find_deadlock(graph_, unresolved);
+  Deadlock deadlock = find_deadlock(graph_, unresolved);
+  deadlock.reached_seconds = timeline_.makespan_seconds;
+  return deadlock;
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ struct Timeline {
 /// A cycle of tasks that wait for each other, in waiting order; empty when the graph could finish.
 struct Deadlock {
   std::vector<TaskId> cycle;
+  double reached_seconds = 0;  ///< the last finish before nothing moves any more
 };
 
 }  // namespace stepsim

@@ -22,7 +22,6 @@ DataParallelWriter::DataParallelWriter(const Scenario& scenario,
     : s_(scenario),
       w_(writer),
       devices_(devices),
-      kernels_(scenario.cluster.device, scenario.cluster.stack),
       state_(devices.size()),
       reductions_(devices.size()) {
   const int chunks = s_.parallel.chunks();
@@ -71,8 +70,9 @@ void DataParallelWriter::optimizer_kernels(uint32_t device, int first_chunk, int
     written += state.shard.parameter_bytes * shard / static_cast<double>(state.shard.elements);
   }
   if (owned == 0) return;
-  w_.kernel(device, kernels_.streaming({owned * adam_bytes}), label(OpKind::adam, first_chunk, 0));
-  w_.kernel(device, kernels_.streaming({owned * 4 + written}),
+  w_.kernel(device, kernels(device).streaming({owned * adam_bytes}),
+            label(OpKind::adam, first_chunk, 0));
+  w_.kernel(device, kernels(device).streaming({owned * 4 + written}),
             label(OpKind::param_copy, first_chunk, 0));
 }
 
@@ -92,7 +92,8 @@ void DataParallelWriter::begin_step(uint32_t device) {
       for (TaskId g : chunk(device, c).gathers) w_.wait(device, g);
   }
   const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
-  w_.kernel(device, kernels_.streaming({static_cast<double>(local_parameters(device)) * main_grad}),
+  w_.kernel(device,
+            kernels(device).streaming({static_cast<double>(local_parameters(device)) * main_grad}),
             label(OpKind::zero_grad, 0, 0));
   if (gathers() && s_.overlap.align_param_gather && s_.overlap.overlap_param_gather)
     for (int c = 0; c < std::min(chunks, 2); ++c) gather(device, c);
@@ -135,7 +136,8 @@ void DataParallelWriter::reduce(uint32_t device, int c, size_t b) {
   const auto elements = static_cast<double>(state.shard.buckets[b].elements);
   const double bytes = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
   if (!s_.data_parallel.average_in_collective)
-    w_.kernel(device, kernels_.streaming({elements * bytes * 2}), label(OpKind::grad_scale, c, b));
+    w_.kernel(device, kernels(device).streaming({elements * bytes * 2}),
+              label(OpKind::grad_scale, c, b));
   const bool scatter = s_.data_parallel.distributed_optimizer;
   const CollectiveCost cost =
       collective_cost(scatter ? Collective::reduce_scatter : Collective::all_reduce,
@@ -210,7 +212,7 @@ void DataParallelWriter::end_step(uint32_t device) {
   double bytes = norm_bytes;
   if (!s_.precision.grad_reduce_in_fp32) bytes += grad_copy_bytes;
   if (s_.precision.parameters == Dtype::fp16) bytes += unscale_bytes;
-  w_.kernel(device, kernels_.streaming({owned * bytes}), label(OpKind::grad_norm, 0, 0));
+  w_.kernel(device, kernels(device).streaming({owned * bytes}), label(OpKind::grad_norm, 0, 0));
   const CollectiveCost cost = collective_cost(Collective::all_reduce, {4},
                                               w_.placement(device, Meeting::world), s_.cluster);
   w_.collective(device, Meeting::world, Stream::dp, cost, label(OpKind::norm_all_reduce, 0, 0));

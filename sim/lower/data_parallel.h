@@ -63,7 +63,9 @@ class DataParallelWriter {
   const Scenario& s_;
   StepWriter& w_;
   const std::vector<SimulatedDevice>& devices_;
-  KernelModel kernels_;
+  KernelModel kernels(uint32_t device) const {
+    return {s_.cluster.device, s_.cluster.stack, w_.fault(device).slowdown};
+  }
   std::vector<VirtualStep> order_;  ///< interleaved virtual steps; empty without virtual stages
   std::vector<std::vector<ChunkState>> state_;
   std::vector<std::vector<TaskId>> reductions_;  ///< by device, to be waited for at the end

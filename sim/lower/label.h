@@ -30,7 +30,9 @@ enum class OpKind : uint8_t {
   cp_exchange,
   pp_forward, pp_backward,
   dp_reduce_scatter, dp_all_gather, dp_all_reduce, embedding_all_reduce, norm_all_reduce,
-  arrive, meet, launch, step_overhead, sync, count
+  arrive, meet, launch, step_overhead, sync,
+  delay,  // injected by cluster.faults
+  count
 };
 
 struct OpRow {
@@ -78,6 +80,7 @@ inline constexpr std::array<OpRow, static_cast<size_t>(OpKind::count)> op_rows{{
     {OpKind::launch, "launch", TaskClass::host, CommClass::none},
     {OpKind::step_overhead, "step overhead", TaskClass::host, CommClass::none},
     {OpKind::sync, "device sync", TaskClass::host, CommClass::none},
+    {OpKind::delay, "injected delay", TaskClass::compute, CommClass::none},
 }};
 // clang-format on
 constexpr const OpRow& row(OpKind op) { return op_rows[static_cast<size_t>(op)]; }

@@ -22,10 +22,10 @@ constexpr double ring_correction_bytes =
 constexpr double quantize_bytes(Fp8Recipe recipe) { return recipe == Fp8Recipe::current ? 6 : 4; }
 }  // namespace
 
-LayerTemplates::LayerTemplates(const Scenario& scenario, const LayerGroups& groups)
+LayerTemplates::LayerTemplates(const Scenario& scenario, const LayerGroups& groups, double slowdown)
     : s_(scenario),
       groups_(groups),
-      kernels_(scenario.cluster.device, scenario.cluster.stack),
+      kernels_(scenario.cluster.device, scenario.cluster.stack, slowdown),
       z_(layer_sizes(scenario)) {}
 
 LaunchCost LayerTemplates::launch() const {

@@ -20,7 +20,8 @@ struct LayerGroups {
 /// it.
 class LayerTemplates {
  public:
-  LayerTemplates(const Scenario& scenario, const LayerGroups& groups);
+  /// `slowdown`: of the device's kernels.
+  LayerTemplates(const Scenario& scenario, const LayerGroups& groups, double slowdown = 1);
 
   /// `fp8`: the layer's GEMMs are quantised; `cast_weights`: first microbatch, when weights are not
   /// gathered in fp8.

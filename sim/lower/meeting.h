@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "sim/engine/claims.h"
+
 namespace stepsim {
 
 /// Groups that rendezvous by sequence number.
@@ -15,6 +17,11 @@ struct MessageKey {
   bool forward = true;
   int chunk = 0;  ///< the receiver's
   int microbatch = 0;
+};
+
+/// One member of a collective: the same task twice when it is the only simulated one.
+struct Entered {
+  TaskId entry{}, moved{};
 };
 
 }  // namespace stepsim

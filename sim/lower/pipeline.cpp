@@ -27,7 +27,8 @@ bool PipelineWriter::head_deferred(const StageChunk& chunk, int microbatch) cons
 
 void PipelineWriter::make_templates(uint32_t device) {
   const LayerTemplates make(s_,
-                            {w_.placement(device, Meeting::tp), w_.placement(device, Meeting::cp)});
+                            {w_.placement(device, Meeting::tp), w_.placement(device, Meeting::cp)},
+                            w_.fault(device).slowdown);
   templates_ = std::make_unique<Templates>();
   const Recompute light =
       s_.recompute == Recompute::core_attention ? Recompute::core_attention : Recompute::none;
@@ -81,9 +82,12 @@ Label computation(Pass pass, int chunk, int microbatch) {
 TaskId PipelineWriter::forward(uint32_t device, int chunk, int microbatch) {
   const StageChunk& c = stage_chunk(chunk);
   Label label = computation(Pass::forward, chunk, microbatch);
+  w_.delay(device, w_.fault(device).delay_per_forward, label);
   if (s_.costs) {
     const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
-    return w_.kernel(device, given_kernel({s_.costs->forward_seconds[stage]}), label);
+    return w_.kernel(device,
+                     given_kernel({s_.costs->forward_seconds[stage] * w_.fault(device).slowdown}),
+                     label);
   }
   TaskId first = no_task;
   const auto stamp = [&](int owner, const Template& t) {
@@ -104,9 +108,11 @@ TaskId PipelineWriter::forward(uint32_t device, int chunk, int microbatch) {
 void PipelineWriter::backward(uint32_t device, int chunk, int microbatch) {
   const StageChunk& c = stage_chunk(chunk);
   Label label = computation(Pass::backward, chunk, microbatch);
+  w_.delay(device, w_.fault(device).delay_per_backward, label);
   if (s_.costs) {
     const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
-    w_.kernel(device, given_kernel({s_.costs->backward_seconds[stage]}), label);
+    w_.kernel(device, given_kernel({s_.costs->backward_seconds[stage] * w_.fault(device).slowdown}),
+              label);
     return;
   }
   const bool last = microbatch + 1 == s_.batch.microbatches;
@@ -190,6 +196,9 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
     switch (a.kind) {
       case ActionKind::forward: {
         if (dp_) dp_->before_forward(device, forwards);
+        if (forwards == 0)
+          w_.delay(device, w_.fault(device).delay_per_step,
+                   computation(Pass::forward, a.chunk, a.microbatch));
         ++forwards;
         const TaskId first = forward(device, a.chunk, a.microbatch);
         if (k.activations > 0) memory.push_back({first, k.activations, k.logits});

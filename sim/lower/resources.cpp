@@ -20,7 +20,7 @@ TransferLoad load_of(const CollectiveCost& cost) {
           static_cast<uint32_t>(cost.sms)};
 }
 
-Resources::Resources(const Cluster& cluster, uint32_t devices, SharedKinds shared,
+Resources::Resources(const Cluster& cluster, std::span<const RankFault> faults, SharedKinds shared,
                      TaskGraphBuilder& builder)
     : cluster_(cluster), shared_(shared), builder_(builder) {
   if (!shared.nvlink && !shared.network && !shared.device) return;
@@ -29,8 +29,9 @@ Resources::Resources(const Cluster& cluster, uint32_t devices, SharedKinds share
   const double nic = cluster.nic_bandwidth.value * cluster.nic_efficiency * cluster.nics_per_node /
                      cluster.gpus_per_node;
   const double memory_bandwidth = d.memory_bandwidth.value * d.memory_efficiency;
-  for (uint32_t i = 0; i < devices; ++i) {
-    for (const double capacity : {nvlink, nvlink, nic, nic, memory_bandwidth})
+  for (const RankFault& fault : faults) {
+    const double port = nvlink * fault.nvlink_factor, card = nic * fault.nic_factor;
+    for (const double capacity : {port, port, card, card, memory_bandwidth})
       builder_.add_resource(capacity);
     if (shared.device) builder_.add_pool(static_cast<uint32_t>(std::max(1, d.sms)));
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/config/cluster.h"
+#include "sim/config/faults.h"
 #include "sim/engine/task_graph_builder.h"
 #include "sim/network/collective.h"
 
@@ -47,7 +48,8 @@ struct CollectiveClaims {
 /// Resources of one step. Equal claims are one set.
 class Resources {
  public:
-  Resources(const Cluster& cluster, uint32_t devices, SharedKinds shared,
+  /// `faults` by simulated device.
+  Resources(const Cluster& cluster, std::span<const RankFault> faults, SharedKinds shared,
             TaskGraphBuilder& builder);
 
   /// A free-form graph's links from one GPU to another; nothing for a regular system, where ports

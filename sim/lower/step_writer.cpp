@@ -39,14 +39,14 @@ StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding
       placements_(folding.ranks.size()),
       messages_(folding.ranks.size()),
       launch_seconds_(scenario.cluster.stack.launch.value) {
+  for (int rank : folding.ranks) faults_.push_back(scenario.faults.of(rank));
   for (auto& by_leader : meets_) by_leader.resize(folding.ranks.size());
   const size_t per_device = 2 * static_cast<size_t>(scenario.parallel.chunks()) *
                             static_cast<size_t>(scenario.batch.microbatches);
   if (scenario.parallel.pp > 1)
     for (auto& m : messages_) m.assign(per_device, no_task);
   place_groups(fabric);
-  resources_ =
-      std::make_unique<Resources>(scenario.cluster, device_count(), shared_kinds(), builder_);
+  resources_ = std::make_unique<Resources>(scenario.cluster, faults_, shared_kinds(), builder_);
   find_routes(fabric);
   // Streams take the launch queues in turn; with one each nothing waits for a queue.
   const auto queues = static_cast<size_t>(scenario.launch_env.max_connections);
@@ -62,7 +62,7 @@ void StepWriter::place_groups(const Fabric& fabric) {
       peers.leader = d;
       if (mesh_.group_size(kind) < 2) continue;
       const std::vector<int> ranks = mesh_.group(kind, folding_.ranks[d]);
-      if (!s_.costs) placements_[d][at(meeting)] = place(ranks, fabric);
+      if (!s_.costs) placements_[d][at(meeting)] = place_faulty(ranks, fabric);
       if (folding_.regular && kind != GroupKind::embedding) continue;
       std::set<uint32_t> members;
       for (int r : ranks) members.insert(static_cast<uint32_t>(folding_.device(r)));
@@ -90,8 +90,12 @@ void StepWriter::place_groups(const Fabric& fabric) {
     for (int offset : {1, -1}) {
       const std::array<int, 2> pair{folding_.ranks[d], stage_neighbour(folding_.ranks[d], offset)};
       message_costs_.push_back(
-          collective_cost(Collective::send_recv, message, place(pair, fabric), s_.cluster));
+          collective_cost(Collective::send_recv, message, place_faulty(pair, fabric), s_.cluster));
     }
+}
+
+GroupPlacement StepWriter::place_faulty(std::span<const int> ranks, const Fabric& fabric) const {
+  return slowest_member(place(ranks, fabric), ranks, s_.faults, s_.cluster);
 }
 
 SharedKinds StepWriter::shared_kinds() const {
@@ -153,8 +157,8 @@ void StepWriter::drain_pending(uint32_t device, TaskId task) {
   pending_[device].clear();
 }
 
-StepWriter::Entered StepWriter::enter(uint32_t device, Meeting meeting, StreamId stream,
-                                      double duration, Label label) {
+Entered StepWriter::enter(uint32_t device, Meeting meeting, StreamId stream, double duration,
+                          Label label) {
   Peers& peers = peers_[device][at(meeting)];
   if (peers.count < 2) {
     const TaskId task = builder_.add_task(duration, stream, label.packed());
@@ -285,6 +289,13 @@ TaskId StepWriter::kernel(uint32_t device, const Kernel& kernel, Label label) {
   if (host != no_task) builder_.add_start_edge(host, task, launch_seconds_);
   issue(device, Stream::compute, task);
   return task;
+}
+
+void StepWriter::delay(uint32_t device, Seconds duration, Label label) {
+  if (duration <= Seconds{}) return;
+  label.op = OpKind::delay;
+  drain_pending(device, builder_.add_task(duration.value, stream_id(device, Stream::compute),
+                                          label.packed()));
 }
 
 TaskId StepWriter::collective(uint32_t device, Meeting meeting, Stream stream,

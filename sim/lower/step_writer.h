@@ -36,6 +36,8 @@ class StepWriter {
   TaskId stamp(uint32_t device, const Template& t, Label base);
   /// A kernel outside any template.
   TaskId kernel(uint32_t device, const Kernel& kernel, Label label);
+  /// An injected delay: the compute stream stands for that long once what it waits for is there.
+  void delay(uint32_t device, Seconds duration, Label label);
   /// A collective behind the device's compute so far; what needs it waits through `wait`.
   TaskId collective(uint32_t device, Meeting meeting, Stream stream, const CollectiveCost& cost,
                     Label label);
@@ -59,19 +61,19 @@ class StepWriter {
   const GroupPlacement& placement(uint32_t device, Meeting meeting) const {
     return placements_[device][static_cast<size_t>(meeting)];
   }
+  const RankFault& fault(uint32_t device) const { return faults_[device]; }
   uint32_t device_count() const { return static_cast<uint32_t>(pending_.size()); }
   TaskGraphBuilder& builder() { return builder_; }
   std::vector<RendezvousMember>& members() { return members_; }
 
  private:
   void place_groups(const Fabric& fabric);
+  /// Where a group sits, at the pace of its slowest member.
+  GroupPlacement place_faulty(std::span<const int> ranks, const Fabric& fabric) const;
   SharedKinds shared_kinds() const;
   void find_routes(const Fabric& fabric);
   int stage_neighbour(int rank, int offset) const;
   /// A collective of one member: behind its arrival when the group has several simulated ones.
-  struct Entered {
-    TaskId entry{}, moved{};
-  };
   Entered enter(uint32_t device, Meeting meeting, StreamId stream, double duration, Label label);
   CollectiveClaims claims_of(uint32_t device, Meeting meeting, TransferLoad load);
   const std::vector<CollectiveClaims>& claims_of(uint32_t device, const Template& t);
@@ -89,6 +91,7 @@ class StepWriter {
   const Folding& folding_;
   bool host_;  ///< launches are modelled (no given costs, no captured iteration)
   TaskGraphBuilder builder_;
+  std::vector<RankFault> faults_;             ///< by device
   std::vector<std::vector<TaskId>> pending_;  ///< by device
   /// By device and meeting: smallest member device and number of simulated members.
   struct Peers {
@@ -97,8 +100,7 @@ class StepWriter {
   std::vector<std::array<Peers, static_cast<size_t>(Meeting::count)>> peers_;
   std::vector<std::array<GroupPlacement, static_cast<size_t>(Meeting::count)>> placements_;
   std::array<std::vector<std::vector<TaskId>>, static_cast<size_t>(Meeting::count)> meets_;
-  std::vector<std::vector<TaskId>>
-      messages_;  ///< by receiving device: direction, chunk, microbatch
+  std::vector<std::vector<TaskId>> messages_;  ///< by receiver: direction, chunk, microbatch
   std::vector<CollectiveCost> message_costs_;  ///< by sender: to the next and to the previous stage
   std::vector<RendezvousMember> members_;
   std::unique_ptr<Resources> resources_;
@@ -112,7 +114,6 @@ class StepWriter {
   double launch_seconds_ = 0;
   std::vector<TaskId> scratch_;
 };
-
 /// Pipeline neighbours of a device; ring order, so the last stage's next is the first.
 uint32_t neighbour(const Mesh& mesh, const Folding& folding, uint32_t device, int offset);
 

@@ -25,6 +25,15 @@ std::span<const Algorithm> algorithms() { return table; }
 CollectiveCost collective_cost(Collective op, Bytes bytes, const GroupPlacement& group,
                                const Cluster& cluster) {
   assert(bytes >= Bytes{});
+  if (group.nvlink_factor < 1) {
+    Cluster slower = cluster;
+    slower.device.nvlink_bandwidth *= group.nvlink_factor;
+    slower.device.nvlink_channel_bandwidth *= group.nvlink_factor;
+    slower.device.nvlink_half_message *= group.nvlink_factor;  // starting up takes what it took
+    GroupPlacement sound = group;
+    sound.nvlink_factor = 1;
+    return collective_cost(op, bytes, sound, slower);
+  }
   CollectiveCost best;
   best.algorithm = "none";
   if (group.size <= 1) return best;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/config/faults.h"
 #include "sim/network/fabric.h"
 
 namespace stepsim {
@@ -28,12 +29,18 @@ struct GroupPlacement {
   int per_domain = 1;  ///< members in one NVLink domain
   int domains = 1;     ///< NVLink domains spanned
   BytesPerSecond
-      network_bandwidth;    ///< one member's share between domains (route, oversubscription)
-  Seconds network_latency;  ///< one hop between domains
+      network_bandwidth;     ///< one member's share between domains (route, oversubscription)
+  Seconds network_latency;   ///< one hop between domains
+  double nvlink_factor = 1;  ///< usable share of NVLink at the slowest member
 };
 
 /// Placement of a group given as global ranks (rank r sits on GPU r).
 GroupPlacement place(std::span<const int> gpus, const Fabric& fabric);
+
+/// `group` at the pace that the faultiest NVLink and NIC of its members leave it. A free-form
+/// graph's links have their faults already.
+GroupPlacement slowest_member(GroupPlacement group, std::span<const int> ranks,
+                              const Faults& faults, const Cluster& cluster);
 
 /// Whom `gpu` sends to in the next domain of its group's ring; -1: nobody.
 int next_over_network(std::span<const int> gpus, int gpu, const Fabric& fabric);

@@ -68,6 +68,8 @@ void split_by_costs(const Mesh& mesh, const Surroundings& surroundings, Classes&
   std::vector<int> marks(world);
   for (size_t r = 0; r < world; ++r) marks[r] = mesh.coordinates(static_cast<int>(r)).pp;
   classes.split(marks);
+  if (!surroundings.marks.empty()) classes.split(surroundings.marks);
+  if (!surroundings.key) return;  // nothing depends on where groups lie
   Numbers<std::vector<double>> keys;
   std::unordered_map<int, int> pairs;  // by surroundings.same_pair
   const auto pair_key = [&](int from, int to) {
@@ -134,7 +136,8 @@ Folding fold(const Mesh& mesh, const Parallelism& parallel, const Surroundings& 
   if (unfold || !surroundings.alike) {
     folding.device_of_rank.resize(static_cast<size_t>(mesh.world()));
     std::iota(folding.device_of_rank.begin(), folding.device_of_rank.end(), 0);
-  } else if (surroundings.in_order && regular(parallel, surroundings.units)) {
+  } else if (surroundings.marks.empty() && surroundings.in_order &&
+             regular(parallel, surroundings.units)) {
     folding.regular = true;
     for (int p = 0; p < parallel.pp; ++p) {
       folding.ranks.push_back(p * folding.stage_stride);

@@ -1,7 +1,8 @@
 // Ranks that provably behave alike are simulated once. Without faults the classes depend on the
 // pipeline stage and on where each of a rank's groups sits; when every group of a kind sits alike,
 // one device per stage is enough, otherwise the classes are the coarsest equitable partition
-// (colour refinement over the groups).
+// (colour refinement over the groups). Faults are its first colours: a faulty rank parts those that
+// share a group with it, their peers in turn as far as they see a difference, and no others.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,8 @@ struct Surroundings {
   std::function<std::vector<double>(std::span<const int> ranks)> key{};
   /// Pairs of ranks of one number have equal keys; a shortcut that may be absent.
   std::function<int(int, int)> same_pair{};
+  /// What else sets a rank apart, by rank: equal marks are alike. Empty: nothing does.
+  std::vector<int> marks{};
   bool in_order = true;  ///< ranks sit on GPUs in their own order: the units are blocks of ranks
   bool alike = true;     ///< false: no two ranks are (a free-form graph); each is simulated
 };

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "sim/parallel/schedule_programs.h"
 
 namespace stepsim {
@@ -29,8 +31,27 @@ void ProgramWriter::wait(const Exchange& x) {
     add(ActionKind::wait_recv_backward, *x.recv_backward);
 }
 
+/// Megatron-Core p2p_communication.py. `fixed`, as _communicate_shapes names them: send previous,
+/// receive previous, send next, receive next. `even_odd`, as _p2p_ops: an even rank sends to the
+/// next first and an odd one receives from the previous first, so every send meets its receive.
+void ProgramWriter::block_in_order(const Exchange& x) {
+  const Exchange to_next{.send_forward = x.send_forward},
+      from_next{.recv_backward = x.recv_backward}, to_previous{.send_backward = x.send_backward},
+      from_previous{.recv_forward = x.recv_forward};
+  const std::array<const Exchange*, 4> fixed{&to_previous, &from_previous, &to_next, &from_next},
+      even{&to_next, &from_previous, &to_previous, &from_next},
+      odd{&from_previous, &to_next, &from_next, &to_previous};
+  for (const Exchange* one : shape_.order == P2pOrder::fixed ? fixed
+                             : rank_ % 2 == 0                ? even
+                                                             : odd) {
+    post(*one);
+    wait(*one);
+  }
+}
+
 void ProgramWriter::block(const Exchange& x) {
   if (empty(x)) return;
+  if (shape_.order != P2pOrder::together) return block_in_order(x);
   post(x);
   wait(x);
   if (shape_.style == P2pStyle::batched) program_.push_back({ActionKind::sync, 0, 0});

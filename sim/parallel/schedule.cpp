@@ -30,9 +30,11 @@ ScheduleShape schedule_shape(const Scenario& s) {
   ScheduleShape shape{.ranks = s.parallel.pp,
                       .chunks = s.parallel.chunks(),
                       .microbatches = static_cast<int>(s.batch.microbatches),
-                      .group = s.parallel.microbatch_group};
+                      .group = s.parallel.microbatch_group,
+                      .order = s.p2p_order};
   if (s.costs) {
-    shape.style = P2pStyle::asynchronous;
+    // As in the papers, unless an order makes transfers block.
+    shape.style = s.p2p_order == P2pOrder::together ? P2pStyle::asynchronous : P2pStyle::blocking;
   } else if (s.overlap.overlap_p2p) {
     shape.style = s.overlap.p2p_warmup_flush ? P2pStyle::flush_overlapped : P2pStyle::overlapped;
     shape.wait_forward_send = s.overlap.deallocate_pipeline_outputs;

@@ -55,6 +55,7 @@ struct ScheduleShape {
   int ranks = 1, chunks = 1, microbatches = 1;
   int group = 0;  ///< microbatch_group_size_per_vp_stage; 0 = ranks
   P2pStyle style = P2pStyle::asynchronous;
+  P2pOrder order = P2pOrder::together;  ///< of the messages of a blocking exchange
   bool wait_forward_send =
       false;  ///< deallocate_pipeline_outputs: wait for a forward send before the backward
 };

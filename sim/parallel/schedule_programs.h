@@ -34,12 +34,13 @@ class ProgramWriter {
   };
   void post(const Exchange& x);
   void wait(const Exchange& x);
-  /// Post, wait and, when batched, synchronise the device.
+  /// Post, wait and, when batched, synchronise the device; with an order, message by message.
   void block(const Exchange& x);
   Program take() { return std::move(program_); }
 
  private:
   bool empty(const Exchange& x) const;
+  void block_in_order(const Exchange& x);
   const ScheduleShape& shape_;
   int rank_;
   Program program_;

@@ -27,24 +27,35 @@ size_t kind_of(const OpRow& op, CommClass arriving) {
   return start_kind;
 }
 
-}  // namespace
-
-std::vector<PathPart> critical_path(const LoweredStep& step, const Timeline& timeline,
-                                    StepEnd end) {
-  std::array<CompensatedSum, kinds.size()> sums;
+/// Calls `visit` with each task of the chain, the kind that its time counts as, and that time;
+/// returns what is left before the first one.
+template <class Visit>
+double walk(const LoweredStep& step, const Timeline& timeline, StepEnd end, Visit visit) {
   double high = end.seconds;
   bool by_lag = false;
   CommClass arriving = CommClass::none;
   for (TaskId task = end.task; task != no_task;) {
     const double begin = std::min(high, timeline.start_seconds[index(task)]);
     const OpRow& op = row(label_of(step.graph, task).op);
-    sums[by_lag ? host_kind : kind_of(op, arriving)].add(high - begin);
+    visit(task, by_lag ? host_kind : kind_of(op, arriving), high - begin);
     if (op.task_class != TaskClass::marker) arriving = op.comm;
     high = begin;
     const TaskId next = timeline.binding[index(task)];
     by_lag = next != no_task && !waited_for_finish(timeline, next, task);
     task = next;
   }
+  return high;
+}
+
+}  // namespace
+
+std::vector<PathPart> critical_path(const LoweredStep& step, const Timeline& timeline,
+                                    StepEnd end) {
+  std::array<CompensatedSum, kinds.size()> sums;
+  const double high = walk(step, timeline, end, [&](TaskId task, size_t kind, double seconds) {
+    (void)task;
+    sums[kind].add(seconds);
+  });
   sums[start_kind].add(high);
 
   std::vector<PathPart> parts;
@@ -53,6 +64,16 @@ std::vector<PathPart> critical_path(const LoweredStep& step, const Timeline& tim
   std::stable_sort(parts.begin(), parts.end(),
                    [](const PathPart& a, const PathPart& b) { return a.seconds > b.seconds; });
   return parts;
+}
+
+std::vector<double> critical_seconds_by_device(const LoweredStep& step, const Timeline& timeline,
+                                               StepEnd end) {
+  std::vector<double> by_device(step.devices.size());
+  walk(step, timeline, end, [&](TaskId task, size_t kind, double seconds) {
+    const StreamId stream = step.graph.streams[index(task)];
+    if (stream != no_stream && kind <= host_kind) by_device[device_of(stream)] += seconds;
+  });
+  return by_device;
 }
 
 }  // namespace stepsim

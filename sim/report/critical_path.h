@@ -23,4 +23,9 @@ struct PathPart {
 /// none.
 std::vector<PathPart> critical_path(const LoweredStep& step, const Timeline& timeline, StepEnd end);
 
+/// Seconds of it in kernels and host work of each device: whose work sets the step. Transfers have
+/// no owner.
+std::vector<double> critical_seconds_by_device(const LoweredStep& step, const Timeline& timeline,
+                                               StepEnd end);
+
 }  // namespace stepsim

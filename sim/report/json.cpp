@@ -130,11 +130,16 @@ std::string report_json(const Scenario& scenario, const Report& report,
                               {"represents", d.represents},
                               {"stage", d.stage},
                               {"ledger", ledger(d.ledger, scenario, report)},
+                              {"phase_seconds",
+                               {{"forward", d.phases.forward_seconds},
+                                {"backward", d.phases.backward_seconds},
+                                {"optimizer", d.phases.optimizer_seconds}}},
                               {"peak_bytes", or_null(d.peak_bytes)}});
   out["memory"] = memory_json(report.memory);
   out["critical_path"] = Json::array();
   for (const PathPart& p : report.critical_path)
     out["critical_path"].push_back({{"kind", p.kind}, {"seconds", p.seconds}});
+  out["faults"] = faults_json(report);
   out["findings"] = findings_json(scenario.findings);
   out["effective"] = effective_json(scenario);
   out["not_modelled"] = scenario.not_modelled;

@@ -31,6 +31,20 @@ Json memory_json(const std::optional<MemoryReport>& memory) {
             {"buffers", m.buffers}}}};
 }
 
+Json faults_json(const Report& report) {
+  if (!report.faults) return nullptr;
+  const FaultCost& f = *report.faults;
+  Json late = Json::array();
+  for (const LateDevice& d : f.late)
+    late.push_back({{"rank", d.rank}, {"stage", d.stage}, {"late_seconds", d.late_seconds}});
+  return {
+      {"step_time_without_seconds", f.sound_step_seconds},
+      {"cost_seconds", report.step_seconds - f.sound_step_seconds},
+      {"late", late},
+      {"critical",
+       {{"rank", f.critical_rank}, {"stage", f.critical_stage}, {"seconds", f.critical_seconds}}}};
+}
+
 Json findings_json(const std::vector<Finding>& findings) {
   Json out = Json::array();
   for (const Finding& f : findings)

@@ -16,6 +16,8 @@ Json or_null(const std::optional<double>& value);
 Json or_null(const std::optional<int>& value);
 /// JSON text of ours; text that is none is kept as a string.
 Json parsed_json(const std::string& text);
+/// null without injected faults.
+Json faults_json(const Report& report);
 Json memory_json(const std::optional<MemoryReport>& memory);
 Json findings_json(const std::vector<Finding>& findings);
 Json effective_json(const Scenario& scenario);

@@ -200,6 +200,27 @@ std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, S
   return result;
 }
 
+Ledger with_skew(Ledger faulty, const Ledger& sound) {
+  const auto idle = [](const Ledger& l) { return l.sum() - l.busy(); };
+  const double found = std::max(0.0, faulty[Cause::skew] - sound[Cause::skew]);
+  const double missing = idle(faulty) - idle(sound) - found;
+  if (missing <= 0) return faulty;
+  std::array<double, cause_count> growth{};
+  double all = 0;
+  for (size_t c = static_cast<size_t>(Cause::host); c < cause_count; ++c) {
+    if (static_cast<Cause>(c) == Cause::skew) continue;
+    growth[c] = std::max(0.0, faulty.seconds[c] - sound.seconds[c]);
+    all += growth[c];
+  }
+  const double share = std::min(1.0, missing / all);
+  if (!(all > 0)) return faulty;
+  for (size_t c = 0; c < cause_count; ++c) {
+    faulty.seconds[c] -= share * growth[c];
+    faulty.seconds[static_cast<size_t>(Cause::skew)] += share * growth[c];
+  }
+  return faulty;
+}
+
 Ledger mean_ledger(const std::vector<Ledger>& ledgers,
                    const std::vector<SimulatedDevice>& devices) {
   Ledger mean;

@@ -7,6 +7,13 @@
 //   the host had not launched                       -> host
 //   producer or member of another stage             -> bubble, for all that remains
 //   another device of the same stage computing      -> skew, for all that remains
+//
+// With injected faults, each device is compared with itself in the step without them: idle that
+// disappears with the faults is skew wherever it lands (DESIGN: not bubble). With I_f and I_s the
+// idle of the two steps (all causes but compute, contention and optimizer) and S the skew that the
+// walk has found beyond the sound step's, max(0, I_f - I_s - S) more is taken from the idle causes
+// that grew, in proportion to their growth. So the causes still add up, a cause never falls below
+// what it is without faults, and the extra kernel time of a slow device stays its compute.
 #pragma once
 
 #include <array>
@@ -42,6 +49,10 @@ struct Ledger {
 
   double operator[](Cause c) const { return seconds[static_cast<size_t>(c)]; }
   double sum() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+  /// Kernels run.
+  double busy() const {
+    return (*this)[Cause::compute] + (*this)[Cause::contention] + (*this)[Cause::optimizer];
+  }
   double exposed() const {
     return std::accumulate(seconds.begin() + static_cast<int>(Cause::exposed_tp), seconds.end(),
                            0.0);
@@ -50,6 +61,14 @@ struct Ledger {
 
 /// One ledger a simulated device. Linear in tasks for chains as short as a gap.
 std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, StepEnd end);
+
+/// A step without its faults, as seen by each device of the step with them.
+struct SoundStep {
+  double step_seconds = 0;
+  std::vector<Ledger> ledgers;  ///< by device of the faulty step
+};
+/// `faulty` with the idle that its faults cause moved to skew.
+Ledger with_skew(Ledger faulty, const Ledger& sound);
 
 /// Mean over all ranks: each device weighs the ranks that it represents.
 Ledger mean_ledger(const std::vector<Ledger>& ledgers, const std::vector<SimulatedDevice>& devices);

@@ -38,9 +38,31 @@ std::optional<MemoryReport> peak_memory(const Scenario& scenario, const LoweredS
                       .capacity_bytes = scenario.cluster.device.memory_capacity.value};
 }
 
+FaultCost fault_cost(const LoweredStep& step, const Timeline& timeline, StepEnd end,
+                     const SoundStep& sound, const std::vector<Ledger>& by_device) {
+  constexpr double rounding = 1e-9;  // of the step
+  FaultCost cost{.sound_step_seconds = sound.step_seconds, .late = {}};
+  const std::vector<double> critical = critical_seconds_by_device(step, timeline, end);
+  for (size_t d = 0; d < step.devices.size(); ++d) {
+    const SimulatedDevice& device = step.devices[d];
+    const double late = by_device[d].busy() - sound.ledgers[d].busy();
+    if (late > rounding * end.seconds) cost.late.push_back({device.rank, device.stage, late});
+    if (critical[d] > cost.critical_seconds) {
+      cost.critical_rank = device.rank;
+      cost.critical_stage = device.stage;
+      cost.critical_seconds = critical[d];
+    }
+  }
+  std::stable_sort(
+      cost.late.begin(), cost.late.end(),
+      [](const LateDevice& a, const LateDevice& b) { return a.late_seconds > b.late_seconds; });
+  return cost;
+}
+
 }  // namespace
 
-Report make_report(const Scenario& scenario, const LoweredStep& step, const Timeline& timeline) {
+Report make_report(const Scenario& scenario, const LoweredStep& step, const Timeline& timeline,
+                   const std::optional<SoundStep>& sound) {
   const StepEnd end = step_end(step, timeline);
   Report report;
   report.step_seconds = end.seconds;
@@ -49,7 +71,12 @@ Report make_report(const Scenario& scenario, const LoweredStep& step, const Time
   report.buckets = step.buckets;
   rate(report, scenario, step);
 
-  const std::vector<Ledger> by_device = ledgers(step, timeline, end);
+  std::vector<Ledger> by_device = ledgers(step, timeline, end);
+  if (sound) {
+    report.faults = fault_cost(step, timeline, end, *sound, by_device);
+    for (size_t d = 0; d < by_device.size(); ++d)
+      by_device[d] = with_skew(by_device[d], sound->ledgers[d]);
+  }
   report.ledger = mean_ledger(by_device, step.devices);
   report.bubble_fraction = end.seconds > 0 ? report.ledger[Cause::bubble] / end.seconds : 0;
   report.compute_contends =
@@ -60,11 +87,13 @@ Report make_report(const Scenario& scenario, const LoweredStep& step, const Time
   report.critical_path = critical_path(step, timeline, end);
   report.memory = peak_memory(scenario, step);
 
+  const std::vector<Phases> by_phase = phases(step, timeline, end);
   for (size_t d = 0; d < step.devices.size(); ++d) {
     const SimulatedDevice& device = step.devices[d];
     std::optional<double> peak;
     if (report.memory && d < step.memory.size()) peak = step.memory[d].peak();
-    report.devices.push_back({device.rank, device.represents, device.stage, by_device[d], peak});
+    report.devices.push_back(
+        {device.rank, device.represents, device.stage, by_device[d], by_phase[d], peak});
   }
   if (scenario.costs) return report;
   report.straddling = straddling(Mesh(scenario.parallel), scenario.cluster.nvlink_domain);

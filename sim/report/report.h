@@ -11,6 +11,7 @@
 #include "sim/report/critical_path.h"
 #include "sim/report/ledger.h"
 #include "sim/report/overlap.h"
+#include "sim/report/phases.h"
 
 namespace stepsim {
 
@@ -20,6 +21,7 @@ struct DeviceReport {
   int64_t represents = 1;
   int stage = 0;
   Ledger ledger;  ///< seconds; adds up to the step
+  Phases phases;
   std::optional<double> peak_bytes;
 };
 
@@ -30,6 +32,21 @@ struct MemoryReport {
   double capacity_bytes = 0;
   double peak_bytes() const { return sizes.peak(); }
   bool fits() const { return sizes.peak() + sizes.reserve <= capacity_bytes; }
+};
+
+/// A device whose kernels (injected delays included) take longer than without the faults.
+struct LateDevice {
+  int rank = 0, stage = 0;
+  double late_seconds = 0;
+};
+
+/// What injected faults and jitter cost: this step against the same one without them.
+struct FaultCost {
+  double sound_step_seconds = 0;
+  std::vector<LateDevice> late;  ///< latest first
+  /// Whose kernels and host work take most of the critical path, and how long.
+  int critical_rank = 0, critical_stage = 0;
+  double critical_seconds = 0;
 };
 
 /// One step. Absent throughput, utilisation and memory: the scenario gives costs in place of a
@@ -50,12 +67,15 @@ struct Report {
   std::vector<DeviceReport> devices;
   std::optional<MemoryReport> memory;
   std::vector<PathPart> critical_path;
+  std::optional<FaultCost> faults;  ///< absent without injected faults
   std::vector<Straddling> straddling;
   std::vector<BucketRow> buckets;
   int64_t gpus = 0;
   uint32_t tasks = 0;
 };
 
-Report make_report(const Scenario& scenario, const LoweredStep& step, const Timeline& timeline);
+/// `sound`: the same step without its injected faults; set when the scenario has any.
+Report make_report(const Scenario& scenario, const LoweredStep& step, const Timeline& timeline,
+                   const std::optional<SoundStep>& sound = std::nullopt);
 
 }  // namespace stepsim

@@ -21,7 +21,7 @@ std::string_view plain_words(Cause c) {
                                                             "optimizer",
                                                             "host (step overhead, launches)",
                                                             "pipeline bubble",
-                                                            "skew (slower peer, same stage)",
+                                                            "skew (slower peer, faults)",
                                                             "exposed tp communication",
                                                             "exposed cp communication",
                                                             "exposed pp communication",
@@ -157,22 +157,28 @@ void write_communication(Page& page, const Report& r, const Milliseconds& ms) {
 }
 
 /// At most `max_rows` devices, evenly spread, both ends of the pipeline included.
-std::vector<size_t> devices_to_show(const std::vector<DeviceReport>& devices, size_t max_rows) {
+std::vector<size_t> devices_to_show(const Report& report, size_t max_rows) {
+  const std::vector<DeviceReport>& devices = report.devices;
   std::vector<size_t> shown;
   const size_t n = devices.size();
   // One more fits where the line about those left out would stand.
   const size_t rows = n <= max_rows + 1 ? n : max_rows;
   for (size_t i = 0; i < rows; ++i) shown.push_back(rows < 2 ? 0 : i * (n - 1) / (rows - 1));
-  // The device that needs most memory is always among them.
-  const auto fullest = std::max_element(
-      devices.begin(), devices.end(), [](const DeviceReport& a, const DeviceReport& b) {
-        return a.peak_bytes.value_or(0) < b.peak_bytes.value_or(0);
-      });
-  const auto full = static_cast<size_t>(fullest - devices.begin());
-  if (n > 0 && std::find(shown.begin(), shown.end(), full) == shown.end()) {
-    shown.push_back(full);
+  // The device that needs most memory is always among them, and the latest.
+  const auto show = [&](auto which) {
+    const auto at = static_cast<size_t>(which - devices.begin());
+    if (at >= n || std::find(shown.begin(), shown.end(), at) != shown.end()) return;
+    shown.push_back(at);
     std::sort(shown.begin(), shown.end());
-  }
+  };
+  show(std::max_element(devices.begin(), devices.end(),
+                        [](const DeviceReport& a, const DeviceReport& b) {
+                          return a.peak_bytes.value_or(0) < b.peak_bytes.value_or(0);
+                        }));
+  if (report.faults && !report.faults->late.empty())
+    show(std::find_if(devices.begin(), devices.end(), [&](const DeviceReport& d) {
+      return d.rank == report.faults->late[0].rank;
+    }));
   return shown;
 }
 
@@ -180,7 +186,7 @@ void write_stages(Page& page, const Report& r, const Milliseconds& ms) {
   page.blank();
   page.line("{:>5}{:>9}{:>9}{:>14}{:>14}{:>14}{:>14}{:>12}", "Stage", "rank", "for", "compute",
             "bubble", "exposed comm", "other", "peak");
-  const std::vector<size_t> shown = devices_to_show(r.devices, 8);
+  const std::vector<size_t> shown = devices_to_show(r, 8);
   for (const size_t i : shown) {
     const DeviceReport& d = r.devices[i];
     const double compute = d.ledger[Cause::compute], bubble = d.ledger[Cause::bubble];
@@ -202,6 +208,30 @@ void write_path(Page& page, const Report& r, const Milliseconds& ms) {
     parts.push_back(
         fmt::format("{} {} ms ({})", p.kind, ms(p.seconds), percent(p.seconds / r.step_seconds)));
   if (!parts.empty()) page.list("Critical path  ", parts, 2);
+}
+
+std::string rank_name(int rank, int stage) {
+  return fmt::format("rank {} (stage {})", rank, stage);
+}
+
+/// What the injected faults cost, and who is late.
+void write_faults(Page& page, const Report& r, const Milliseconds& ms) {
+  if (!r.faults) return;
+  const FaultCost& f = *r.faults;
+  std::string text;
+  if (!f.late.empty())
+    text = fmt::format(
+        "{} is {} ms late{}; ", rank_name(f.late[0].rank, f.late[0].stage),
+        ms(f.late[0].late_seconds),
+        f.late.size() > 1 ? fmt::format(" and {} more less so", f.late.size() - 1) : "");
+  const double saved = r.step_seconds - f.sound_step_seconds;
+  text += fmt::format("without {} the step takes {} ms, {} ms {}; ",
+                      f.late.size() == 1 ? "its fault" : "the faults", ms(f.sound_step_seconds),
+                      ms(std::abs(saved)), saved < 0 ? "more" : "less");
+  text +=
+      fmt::format("{} of the critical path is on {}", percent(f.critical_seconds / r.step_seconds),
+                  rank_name(f.critical_rank, f.critical_stage));
+  page.paragraph("Faults         ", text, 3);
 }
 
 void write_memory(Page& page, const MemoryReport& m) {
@@ -295,6 +325,7 @@ std::string report_text(const Scenario& scenario, const Report& report) {
   write_stages(page, report, ms);
   page.blank();
   write_path(page, report, ms);
+  write_faults(page, report, ms);
   if (report.memory) write_memory(page, *report.memory);
   if (!scenario.costs) write_groups(page, scenario, report);
   write_findings(page, scenario);

@@ -105,6 +105,19 @@ TEST_CASE("no output overwrites the scenario") {
   fs::remove_all(folder);
 }
 
+TEST_CASE(
+    "a step that cannot finish: its cycle on standard error, exit code 1, no time, no report") {
+  const Outcome outcome =
+      run("run scenarios/1f1b-4x8.json pipeline.p2p_order=fixed --json /tmp/stepsim-stall.json");
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err.starts_with("the step cannot finish: after 0.006 s nothing moves"));
+  CHECK(outcome.err.find("rank 0 (stage 0) pp send next: pp forward") != std::string::npos);
+  CHECK(outcome.err.find("rank 1 (stage 1) pp send prev: pp backward") != std::string::npos);
+  CHECK(read_text("/tmp/stepsim-words.out").empty());
+  CHECK_FALSE(std::ifstream("/tmp/stepsim-stall.json").good());
+  CHECK(run("run scenarios/1f1b-4x8.json pipeline.p2p_order=even_odd").code == 0);
+}
+
 TEST_CASE("a measured time is compared only with its own settings") {
   const std::string file = "run scenarios/nemotron4-15b-16xh100-bf16.json";
   const auto shows = [&](const std::string& words, const char* part) {

@@ -27,7 +27,7 @@ json args(const std::string& more) {
       "x.args");
 }
 
-std::string refusal(const std::string& text, const std::string& file = "x.sh") {
+std::string megatron_refusal(const std::string& text, const std::string& file = "x.sh") {
   try {
     parse_megatron(text, file);
     return "accepted";
@@ -42,8 +42,8 @@ bool holds(const std::string& line, const std::string& why) {
   CHECK(line.find(why) != std::string::npos);
   return line.find(why) != std::string::npos;
 }
-bool refused(const std::string& more, const std::string& why) {
-  return holds(refusal("--micro-batch-size 2 --bf16 " + more, "x.args"), why);
+bool megatron_refused(const std::string& more, const std::string& why) {
+  return holds(megatron_refusal("--micro-batch-size 2 --bf16 " + more, "x.args"), why);
 }
 
 }  // namespace
@@ -73,18 +73,20 @@ TEST_CASE("elements of an array split where the shell splits them") {
 }
 
 TEST_CASE("shell syntax errors name line and column") {
-  CHECK(holds(refusal("A=1\nrun 'abc\n"), "x.sh:2:5: unterminated quote '"));
-  CHECK(holds(refusal("run \"abc\n"), "x.sh:1:5: unterminated quote \""));
-  CHECK(holds(refusal("A=(a b\n"), "x.sh:1:3: unterminated array"));
-  CHECK(holds(refusal("run ${A\n"), "x.sh:1:6: unterminated '{'"));
-  CHECK(holds(refusal("run $(date\n"), "x.sh:1:6: unterminated '('"));
-  CHECK(holds(refusal("run \xff\n"), "x.sh:1:5: not UTF-8"));
+  CHECK(holds(megatron_refusal("A=1\nrun 'abc\n"), "x.sh:2:5: unterminated quote '"));
+  CHECK(holds(megatron_refusal("run \"abc\n"), "x.sh:1:5: unterminated quote \""));
+  CHECK(holds(megatron_refusal("A=(a b\n"), "x.sh:1:3: unterminated array"));
+  CHECK(holds(megatron_refusal("run ${A\n"), "x.sh:1:6: unterminated '{'"));
+  CHECK(holds(megatron_refusal("run $(date\n"), "x.sh:1:6: unterminated '('"));
+  CHECK(holds(megatron_refusal("run \xff\n"), "x.sh:1:5: not UTF-8"));
   std::string doubling = "A=xxxxxxxxxxxxxxxx\n";
   for (int i = 0; i < 60; ++i) doubling += "A=$A$A\n";
-  CHECK(holds(refusal(doubling), "variables expand to more than 32 times the size of the file"));
+  CHECK(holds(megatron_refusal(doubling),
+              "variables expand to more than 32 times the size of the file"));
   std::string deep;
   for (int i = 0; i < 200; ++i) deep += "${A:-";
-  CHECK(holds(refusal("run " + deep + std::string(200, '}')), "nested deeper than 64 levels"));
+  CHECK(holds(megatron_refusal("run " + deep + std::string(200, '}')),
+              "nested deeper than 64 levels"));
 }
 
 TEST_CASE("the words that count are those of the training line") {
@@ -128,8 +130,8 @@ TEST_CASE("without a training line all arguments count, those in variables too")
   // In an argument file brackets and bars are text.
   CHECK(args("--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*2|(t|)*2,tL")
             ["model"]["pipeline_model_parallel_layout"] == "Et*2|(t|)*2,tL");
-  CHECK(holds(refusal("ls -l\n"), "holds no Megatron-LM arguments"));
-  CHECK(holds(refusal(""), "holds no Megatron-LM arguments"));
+  CHECK(holds(megatron_refusal("ls -l\n"), "holds no Megatron-LM arguments"));
+  CHECK(holds(megatron_refusal(""), "holds no Megatron-LM arguments"));
 }
 
 TEST_CASE("launch sizes and the batch that follows from them") {
@@ -240,10 +242,11 @@ TEST_CASE("pipeline") {
   CHECK(model("--microbatch-group-size-per-virtual-pipeline-stage 8")
             ["microbatch_group_size_per_vp_stage"] == 8);
   const std::string half = "--pipeline-model-parallel-size 2 --num-layers 8 ";
-  CHECK(refused(half + "--num-virtual-stages-per-pipeline-rank 2 --no-overlap-p2p-communication",
-                "#/--no-overlap-p2p-communication: needs --pipeline-model-parallel-size above 2"));
-  CHECK(refused(half + "--num-layers-per-virtual-pipeline-stage 3",
-                "#/--num-layers-per-virtual-pipeline-stage: must divide"));
+  CHECK(megatron_refused(
+      half + "--num-virtual-stages-per-pipeline-rank 2 --no-overlap-p2p-communication",
+      "#/--no-overlap-p2p-communication: needs --pipeline-model-parallel-size above 2"));
+  CHECK(megatron_refused(half + "--num-layers-per-virtual-pipeline-stage 3",
+                         "#/--num-layers-per-virtual-pipeline-stage: must divide"));
 }
 
 TEST_CASE("precision, data parallelism, overlap, recomputation, kernels") {
@@ -294,37 +297,43 @@ TEST_CASE("precision, data parallelism, overlap, recomputation, kernels") {
 }
 
 TEST_CASE("wrong arguments are one Error at the flag") {
-  CHECK(refused("--num-layers abc", "x.args#/--num-layers: must be an integer; got 'abc'"));
-  CHECK(refused("--num-layers=1.5", "#/--num-layers: must be an integer; got '1.5'"));
-  CHECK(refused("--num-layers", "#/--num-layers: needs a value"));
-  CHECK(refused("--num-layers 1 2", "#/--num-layers: takes one value; got '1' and '2'"));
   CHECK(
-      refused("--num-layers $N", "#/--num-layers: its value is $N, which this file does not set"));
-  CHECK(refused("--num-layers $1", "#/--num-layers: its value is $1"));
-  CHECK(refused("--hidden-dropout much", "#/--hidden-dropout: must be a number"));
-  CHECK(refused("--swiglu yes", "#/--swiglu: takes no value; got 'yes'"));
-  CHECK(refused("--normalization RmsNorm", "unknown name 'RmsNorm'; did you mean 'RMSNorm'?"));
-  CHECK(refused("--tensor-model-paralel-size 2", "did you mean '--tensor-model-parallel-size'?"));
-  CHECK(refused("--sequence-paralell", "#/--sequence-paralell: unknown flag; did you mean"));
-  CHECK(refused("--num_layers 2", "did you mean '--num-layers'?"));
-  CHECK(refused("\"--num-layers 2\"", "flag and value are one word"));
+      megatron_refused("--num-layers abc", "x.args#/--num-layers: must be an integer; got 'abc'"));
+  CHECK(megatron_refused("--num-layers=1.5", "#/--num-layers: must be an integer; got '1.5'"));
+  CHECK(megatron_refused("--num-layers", "#/--num-layers: needs a value"));
+  CHECK(megatron_refused("--num-layers 1 2", "#/--num-layers: takes one value; got '1' and '2'"));
+  CHECK(megatron_refused("--num-layers $N",
+                         "#/--num-layers: its value is $N, which this file does not set"));
+  CHECK(megatron_refused("--num-layers $1", "#/--num-layers: its value is $1"));
+  CHECK(megatron_refused("--hidden-dropout much", "#/--hidden-dropout: must be a number"));
+  CHECK(megatron_refused("--swiglu yes", "#/--swiglu: takes no value; got 'yes'"));
+  CHECK(megatron_refused("--normalization RmsNorm",
+                         "unknown name 'RmsNorm'; did you mean 'RMSNorm'?"));
+  CHECK(megatron_refused("--tensor-model-paralel-size 2",
+                         "did you mean '--tensor-model-parallel-size'?"));
   CHECK(
-      refused("--overlap-param-gather --overlap-grad-reduce", "needs --use-distributed-optimizer"));
-  CHECK(
-      refused("--overlap-param-gather --use-distributed-optimizer", "needs --overlap-grad-reduce"));
-  CHECK(refused("--tp-comm-overlap", "#/--tp-comm-overlap: needs --tensor-model-parallel-size"));
-  CHECK(refused("--swiglu --squared-relu", "cannot be combined with --swiglu"));
-  CHECK(refused("--fp16", "#/--fp16: cannot be combined with --bf16"));
-  CHECK(
-      refused("--seq-length 4096 --max-position-embeddings 2048", "must be at least --seq-length"));
-  CHECK(
-      refused("--num-experts 8 --moe-layer-freq all", "#/--moe-layer-freq: must be an integer or"));
-  CHECK(holds(refusal("--bf16", "x.args"), "x.args#/--micro-batch-size: is missing"));
-  CHECK(holds(refusal("--micro-batch-size 1", "x.args"), "x.args#/--bf16: is missing"));
+      megatron_refused("--sequence-paralell", "#/--sequence-paralell: unknown flag; did you mean"));
+  CHECK(megatron_refused("--num_layers 2", "did you mean '--num-layers'?"));
+  CHECK(megatron_refused("\"--num-layers 2\"", "flag and value are one word"));
+  CHECK(megatron_refused("--overlap-param-gather --overlap-grad-reduce",
+                         "needs --use-distributed-optimizer"));
+  CHECK(megatron_refused("--overlap-param-gather --use-distributed-optimizer",
+                         "needs --overlap-grad-reduce"));
+  CHECK(megatron_refused("--tp-comm-overlap",
+                         "#/--tp-comm-overlap: needs --tensor-model-parallel-size"));
+  CHECK(megatron_refused("--swiglu --squared-relu", "cannot be combined with --swiglu"));
+  CHECK(megatron_refused("--fp16", "#/--fp16: cannot be combined with --bf16"));
+  CHECK(megatron_refused("--seq-length 4096 --max-position-embeddings 2048",
+                         "must be at least --seq-length"));
+  CHECK(megatron_refused("--num-experts 8 --moe-layer-freq all",
+                         "#/--moe-layer-freq: must be an integer or"));
+  CHECK(holds(megatron_refusal("--bf16", "x.args"), "x.args#/--micro-batch-size: is missing"));
+  CHECK(holds(megatron_refusal("--micro-batch-size 1", "x.args"), "x.args#/--bf16: is missing"));
   std::string many;
   for (int i = 0; i < 2001; ++i) many += " --other-" + std::to_string(i);
-  CHECK(refused(many, "is one unknown flag too many; the limit is 2000"));
-  CHECK(refused(std::string(max_script_bytes, ' '), "limit of 1024 KiB for a launch script"));
+  CHECK(megatron_refused(many, "is one unknown flag too many; the limit is 2000"));
+  CHECK(megatron_refused(std::string(max_script_bytes, ' '),
+                         "limit of 1024 KiB for a launch script"));
   // Other programs' flags are listed, each once, and their values do not matter.
   CHECK(
       args("--wandb-project a b c --wandb-project d --x-y=3 --exit-interval $N")["_not_modelled"] ==

@@ -174,6 +174,24 @@ TEST_CASE("folding: groups that sit differently are separated, and no finer") {
   }
 }
 
+// TP2 DP4 PP2, rank 0 marked. Stage 0: 0 | its TP peer 1 | its DP peers 2 4 6 | their TP peers 3 5
+// 7; stage 1 the same, by the pipelines they are in.
+TEST_CASE("folding: a marked rank parts those that share a group with it, and no more") {
+  const Parallelism p = layout(2, 1, 4, 2);
+  Surroundings s = inside(8);
+  s.marks.assign(16, 0);
+  s.marks[0] = 1;
+  const Folding f = fold(Mesh(p), p, s, false);
+  CHECK(f.ranks == std::vector{0, 1, 2, 3, 8, 9, 10, 11});
+  CHECK(f.represents == std::vector<int64_t>{1, 1, 3, 3, 1, 1, 3, 3});
+  for (int rank : {4, 6}) CHECK(f.device(rank) == f.device(2));
+  for (int rank : {13, 15}) CHECK(f.device(rank) == f.device(11));
+  // Without anything of hardware (given costs) the pipelines still differ.
+  const Folding given = fold(Mesh(layout(1, 1, 4, 2)), layout(1, 1, 4, 2),
+                             {.marks = {0, 0, 0, 0, 0, 1, 0, 0}}, false);
+  CHECK(given.ranks == std::vector{0, 1, 4, 5});
+}
+
 TEST_CASE("unfolded: every rank is a device") {
   const Parallelism p = layout(2, 1, 2, 2);
   const Folding f = fold(Mesh(p), p, inside(8), true);

@@ -42,6 +42,7 @@ TEST_CASE("the contract: keys of stepsim.report/1, in order") {
                                             "devices",
                                             "memory",
                                             "critical_path",
+                                            "faults",
                                             "findings",
                                             "effective",
                                             "not_modelled",
@@ -58,8 +59,8 @@ TEST_CASE("the contract: keys of stepsim.report/1, in order") {
                                                       "exposed_ep", "exposed_pp", "exposed_dp",
                                                       "exposed_edp", "exposed_embedding",
                                                       "exposed_offload"});
-  CHECK(keys(j["devices"][0]) ==
-        std::vector<std::string>{"rank", "represents", "stage", "ledger", "peak_bytes"});
+  CHECK(keys(j["devices"][0]) == std::vector<std::string>{"rank", "represents", "stage", "ledger",
+                                                          "phase_seconds", "peak_bytes"});
   CHECK(keys(j["memory"]) == std::vector<std::string>{"peak_bytes", "rank", "reserve_bytes",
                                                       "capacity_bytes", "fits", "by_class"});
   CHECK(keys(j["memory"]["by_class"]) == std::vector<std::string>{"parameters", "gradients",

@@ -162,6 +162,30 @@ TEST_CASE("a slower member of the same stage is skew") {
   check_ledger(l[1], {{Cause::compute, 5}, {Cause::exposed_tp, 2}});
 }
 
+TEST_CASE("idle that goes away with the faults is skew; idle that only moved is not") {
+  const auto ledger = [](std::initializer_list<std::pair<Cause, double>> causes) {
+    Ledger l;
+    for (const auto& [cause, seconds] : causes) l.seconds[static_cast<size_t>(cause)] = seconds;
+    return l;
+  };
+  // 10 s of idle against 6: 4 went away, 1 of it found already; bubble and dp grew by the other 3.
+  check_ledger(
+      with_skew(
+          ledger(
+              {{Cause::compute, 10}, {Cause::bubble, 5}, {Cause::exposed_dp, 4}, {Cause::skew, 1}}),
+          ledger({{Cause::compute, 10}, {Cause::bubble, 3}, {Cause::exposed_dp, 3}})),
+      {{Cause::compute, 10}, {Cause::bubble, 3}, {Cause::exposed_dp, 3}, {Cause::skew, 4}});
+  // A late device's own: it computes for 2 more and idles for 1 less; nothing went away.
+  check_ledger(
+      with_skew(ledger({{Cause::compute, 12}, {Cause::bubble, 2}, {Cause::exposed_dp, 4}}),
+                ledger({{Cause::compute, 10}, {Cause::bubble, 4}, {Cause::exposed_dp, 3}})),
+      {{Cause::compute, 12}, {Cause::bubble, 2}, {Cause::exposed_dp, 4}});
+  // The bubble grew by 3 and dp shrank by 1: 2 went away.
+  check_ledger(with_skew(ledger({{Cause::bubble, 6}, {Cause::exposed_dp, 1}}),
+                         ledger({{Cause::bubble, 3}, {Cause::exposed_dp, 2}})),
+               {{Cause::bubble, 4}, {Cause::exposed_dp, 1}, {Cause::skew, 2}});
+}
+
 TEST_CASE("alike ranks have alike ledgers, whoever's arrival the engine names") {
   // Both peers of stage 1 receive from their own peer of stage 0, gather at once, then compute.
   SmallStep s({{.rank = 0, .stage = 0},
