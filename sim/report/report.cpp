@@ -84,6 +84,9 @@ Report make_report(const Scenario& scenario, const LoweredStep& step, const Time
         return row(label_of(step.graph, flow.task).op).task_class == TaskClass::compute;
       });
   report.communication = communication(step, timeline, end);
+  if (report.compute_contends && report.communication.overall)
+    report.contention =
+        contention(step, timeline, end, report.communication.overall->hidden_seconds);
   report.critical_path = critical_path(step, timeline, end);
   report.memory = peak_memory(scenario, step);
 

@@ -8,6 +8,7 @@
 
 #include "sim/config/scenario.h"
 #include "sim/parallel/mesh.h"
+#include "sim/report/contention.h"
 #include "sim/report/critical_path.h"
 #include "sim/report/ledger.h"
 #include "sim/report/overlap.h"
@@ -61,7 +62,8 @@ struct Report {
 
   double bubble_fraction = 0;  ///< of device time, weighted by ranks
   CommunicationTable communication;
-  Ledger ledger;  ///< seconds, mean over all ranks
+  std::optional<Contention> contention;  ///< absent where no kernel shares anything
+  Ledger ledger;                         ///< seconds, mean over all ranks
   bool compute_contends =
       false;  ///< some kernel claims a shared resource; else contention does not apply
   std::vector<DeviceReport> devices;

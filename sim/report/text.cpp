@@ -215,6 +215,17 @@ std::string rank_name(int rank, int stage) {
 }
 
 /// What the injected faults cost, and who is late.
+/// Through what kernels lose time to communication beside them; nothing when they lose none.
+void write_contention(Page& page, const Report& r, const Milliseconds& ms) {
+  if (!r.contention || r.contention->seconds() <= 1e-9 * r.step_seconds) return;
+  const Contention& c = *r.contention;
+  std::string text = fmt::format("SMs held by communication {} ms, memory bandwidth {} ms",
+                                 ms(c.sm_seconds), ms(c.memory_seconds));
+  if (const std::optional<double> slowdown = c.slowdown())
+    text += fmt::format("; kernels take {} longer while it runs", percent(*slowdown));
+  page.paragraph("Contention     ", text, 2);
+}
+
 void write_faults(Page& page, const Report& r, const Milliseconds& ms) {
   if (!r.faults) return;
   const FaultCost& f = *r.faults;
@@ -325,6 +336,7 @@ std::string report_text(const Scenario& scenario, const Report& report) {
   write_stages(page, report, ms);
   page.blank();
   write_path(page, report, ms);
+  write_contention(page, report, ms);
   write_faults(page, report, ms);
   if (report.memory) write_memory(page, *report.memory);
   if (!scenario.costs) write_groups(page, scenario, report);
