@@ -42,7 +42,8 @@ struct Device {
   Bytes memory_reserve;  ///< taken by context, framework and communicators before the first tensor
   BytesPerSecond memory_bandwidth;
   double memory_efficiency = 1;     ///< sustained fraction of memory_bandwidth in streaming kernels
-  double streaming_sm_share = 0.6;  ///< SMs that saturate the memory in streaming kernels, of all
+  double streaming_sm_share = 1;    ///< SMs that saturate the memory in streaming kernels, of all
+  bool persistent_gemm = false;     ///< GEMM blocks stay on their SMs for the whole kernel
   Seconds kernel_gap;               ///< drain and fill between two dependent kernels on one stream
   BytesPerSecond nvlink_bandwidth;  ///< one direction, all links
   double nvlink_efficiency = 1;     ///< usable fraction of it in NCCL rings

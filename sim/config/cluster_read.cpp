@@ -142,6 +142,8 @@ Device read_device(const Reader& config) {
     memory.fail("reserve", "must be less than the capacity");
   device.memory_bandwidth = {memory.required_quantity("bandwidth", Dimension::bytes_per_second)};
   device.memory_efficiency = fraction(memory, "efficiency", 1);
+  device.streaming_sm_share = fraction(memory, "sm_share", 1);
+  device.persistent_gemm = config.boolean("persistent_gemm", false);
   annotations(memory);
   device.kernel_gap = {config.quantity("kernel_gap", Dimension::time, 0)};
   const Reader nvlink = config.child("nvlink");

@@ -45,12 +45,13 @@ double wave_efficiency(const Gemm& gemm, int tile_m, int tile_n, int sms) {
 
 Kernel operator/(const Kernel& kernel, double parts) {
   return {kernel.duration / parts, kernel.memory * (1 / parts), kernel.sms,
-          static_cast<int64_t>(std::ceil(static_cast<double>(kernel.blocks) / parts))};
+          static_cast<int64_t>(std::ceil(static_cast<double>(kernel.blocks) / parts)),
+          kernel.persistent};
 }
 
 Kernel operator+(const Kernel& kernel, const Kernel& rider) {
-  return {kernel.duration + rider.duration, kernel.memory + rider.memory, kernel.sms,
-          kernel.blocks};
+  return {kernel.duration + rider.duration, kernel.memory + rider.memory, kernel.sms, kernel.blocks,
+          kernel.persistent};
 }
 
 Kernel KernelModel::slowed(Kernel kernel) const {
@@ -76,7 +77,8 @@ Kernel KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
       std::max(Seconds{gemm.flops().value / rate},
                moved / (device_.memory_bandwidth * device_.memory_efficiency)) +
       device_.kernel_gap;
-  return slowed({duration, std::max(moved, read_by_waves), used, static_cast<int64_t>(grid.tiles)});
+  return slowed({duration, std::max(moved, read_by_waves), used, static_cast<int64_t>(grid.tiles),
+                 device_.persistent_gemm});
 }
 
 double KernelModel::attention_rate(const Attention& a, FlopsPerSecond asymptote) const {
@@ -103,7 +105,8 @@ Kernel KernelModel::fused_attention(const Attention& a, double flops,
   return slowed({Seconds{flops / attention_rate(a, asymptote)} + device_.kernel_gap,
                  {heads * a.head_dim * 2 * (a.queries + a.keys) * bytes_per_element(a.dtype)},
                  device_.sms,
-                 static_cast<int64_t>(heads * std::ceil(a.queries / attention_block))});
+                 static_cast<int64_t>(heads * std::ceil(a.queries / attention_block)),
+                 false});
 }
 
 Kernel KernelModel::attention_forward(const Attention& a) const {
@@ -122,7 +125,7 @@ Kernel KernelModel::traffic(Bytes bytes) const {
       bytes / (device_.memory_bandwidth * (device_.memory_efficiency * stack_.memory_factor));
   // It saturates the memory, whatever share of that its counted bytes explain.
   return slowed({duration, device_.memory_bandwidth * device_.memory_efficiency * duration,
-                 static_cast<int>(std::ceil(device_.sms * device_.streaming_sm_share)), 0});
+                 static_cast<int>(std::ceil(device_.sms * device_.streaming_sm_share)), 0, false});
 }
 
 Kernel KernelModel::streaming(Bytes bytes) const {

@@ -32,13 +32,14 @@ struct Attention {
 /// A kernel: its time alone on the device, and what it asks of what it may have to share.
 struct Kernel {
   Seconds duration;
-  Bytes memory;        ///< traffic, for the share of the bandwidth it needs
-  int sms = 0;         ///< SMs that give it full speed; 0: it never shares them (a given time)
-  int64_t blocks = 0;  ///< equal blocks that it places on them; 0: many small ones
+  Bytes memory;             ///< traffic, for the share of the bandwidth it needs
+  int sms = 0;              ///< SMs that give it full speed; 0: it never shares them (a given time)
+  int64_t blocks = 0;       ///< equal blocks that it places on them; 0: many small ones
+  bool persistent = false;  ///< they stay to its end
 };
 /// A given time: nothing is known of what it shares.
 inline Kernel given_kernel(Seconds duration) {
-  return {.duration = duration, .memory = {}, .sms = 0, .blocks = 0};
+  return {.duration = duration, .memory = {}, .sms = 0, .blocks = 0, .persistent = false};
 }
 /// One of `parts` equal pieces.
 Kernel operator/(const Kernel& kernel, double parts);

@@ -31,10 +31,10 @@ struct ProcessorClaim {
   enum class Role : uint8_t { run, hold, take, give };
   PoolId pool{};
   Role role = Role::run;
-  bool yields =
-      false;  ///< hold, take: a runner that starts at the same instant places its blocks first
-  uint32_t count = 0;   ///< processors; of a runner: those that give it full speed
-  uint32_t blocks = 0;  ///< of a runner: equal blocks of work; 0: many small ones
+  bool persistent = false;  ///< of a runner: its blocks stay to its end, so its wave is all of it
+  bool yields = false;      ///< hold, take: behind a runner that starts at the same instant
+  uint32_t count = 0;       ///< processors; of a runner: those that give it full speed
+  uint32_t blocks = 0;      ///< of a runner: equal blocks of work; 0: many small ones
 };
 
 /// Claims that many tasks make alike: rows [first, last) of both tables.

@@ -53,7 +53,8 @@ double runner_speed(const ProcessorClaim& runner, uint32_t free) {
 
 double wave_end_seconds(const ProcessorClaim& runner, double done, double total) {
   if (runner.blocks == 0 || total <= 0) return 0;
-  const auto count = static_cast<double>(waves(runner.blocks, runner.count));
+  const auto count =
+      runner.persistent ? 1.0 : static_cast<double>(waves(runner.blocks, runner.count));
   const double position = done / total * count, wave = std::max(1.0, std::ceil(position - 1e-9));
   return wave - position <= 1e-9 ? 0 : wave / count * total;
 }

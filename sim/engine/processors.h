@@ -8,8 +8,8 @@
 //         = n / count                                      many small blocks
 // A holder that arrives while a runner occupies the processors it needs (count > size - the
 // runner's count) gets them where the runner's wave ends, W = ceil(blocks / count) waves being
-// equal parts of its work; small blocks free processors at once. A runner that starts at the
-// holder's instant counts only when the holder yields.
+// equal parts of its work, or 1 when the blocks are persistent; small blocks free processors at
+// once. A runner that starts at the holder's instant counts only when the holder yields.
 #pragma once
 
 #include <cstdint>

@@ -60,11 +60,15 @@ ClaimSetId Resources::set() {
   return id;
 }
 
-ClaimSetId Resources::kernel(uint32_t device, double memory_rate, uint32_t sms, uint32_t blocks) {
+ClaimSetId Resources::kernel(uint32_t device, double memory_rate, uint32_t sms, uint32_t blocks,
+                             bool persistent) {
   if (!shared_.device || sms == 0) return no_claims;
   claims_.push_back({port(device, memory), static_cast<float>(memory_rate), 1});
-  processors_.push_back(
-      {.pool = PoolId{device}, .role = Role::run, .count = sms, .blocks = blocks});
+  processors_.push_back({.pool = PoolId{device},
+                         .role = Role::run,
+                         .persistent = persistent,
+                         .count = sms,
+                         .blocks = blocks});
   return set();
 }
 

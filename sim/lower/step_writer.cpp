@@ -191,9 +191,10 @@ CollectiveClaims StepWriter::claims_of(uint32_t device, Meeting meeting, Transfe
 /// Who places its blocks first when a kernel and a collective become ready at one instant: with one
 /// launch queue what was issued first, else the kernel, which follows on its own stream while the
 /// collective waits for an event. Transformer Engine orders userbuffers first on Hopper
-/// (common/comm_gemm_overlap).
+/// (common/comm_gemm_overlap); on Blackwell Megatron asks for no order (arguments.py).
 TransferLoad StepWriter::yielding(TransferLoad load, bool userbuffers) const {
-  const bool ordered = userbuffers && s_.cluster.device.architecture == "hopper";
+  const std::string& generation = s_.cluster.device.architecture;
+  const bool ordered = generation == "blackwell" || (userbuffers && generation == "hopper");
   load.yields = s_.launch_env.max_connections > 1 && !ordered;
   return load;
 }
@@ -203,8 +204,8 @@ const std::vector<CollectiveClaims>& StepWriter::claims_of(uint32_t device, cons
   if (!added) return found->second;
   for (const TemplateOp& op : t.ops) {
     if (op.stream == Stream::compute) {
-      found->second.push_back(
-          {.transfer = resources_->kernel(device, op.memory_rate, op.sms, op.blocks)});
+      found->second.push_back({.transfer = resources_->kernel(device, op.memory_rate, op.sms,
+                                                              op.blocks, op.persistent)});
       continue;
     }
     const TransferLoad load{op.nvlink_rate, op.nic_rate, op.memory_rate, op.sms};
@@ -281,9 +282,10 @@ TaskId StepWriter::kernel(uint32_t device, const Kernel& kernel, Label label) {
       builder_.add_task(kernel.duration.value, stream_id(device, Stream::compute), label.packed());
   if (kernel.sms > 0 && kernel.duration > Seconds{}) {
     const double rate = (kernel.memory / kernel.duration).value;
-    claim({task, task}, 0,
-          {.transfer = resources_->kernel(device, rate, static_cast<uint32_t>(kernel.sms),
-                                          static_cast<uint32_t>(kernel.blocks))});
+    claim(
+        {task, task}, 0,
+        {.transfer = resources_->kernel(device, rate, static_cast<uint32_t>(kernel.sms),
+                                        static_cast<uint32_t>(kernel.blocks), kernel.persistent)});
   }
   drain_pending(device, task);
   if (host != no_task) builder_.add_start_edge(host, task, launch_seconds_);

@@ -33,6 +33,7 @@ struct TemplateOp {
   Pass pass{};
   Stream stream = Stream::compute;
   uint8_t part = 0;
+  bool persistent = false;   ///< of a kernel
   bool userbuffers = false;  ///< communication of Transformer Engine's userbuffers, not of NCCL
   bool captured = false;     ///< inside a CUDA graph: its first operation launches all of it
   bool launch_edge = true;   ///< false when earlier launches imply this one

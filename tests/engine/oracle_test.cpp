@@ -67,6 +67,7 @@ void draw_processors(Draft& draft, uint32_t pools, const std::function<uint32_t(
       case 1:
         claim.count = draft.pools[pool] - below(3);
         claim.blocks = below(3) * below(20);
+        claim.persistent = below(4) == 0;
         break;
       case 2:
         claim.role = Role::hold;

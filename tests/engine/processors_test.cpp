@@ -42,6 +42,9 @@ TEST_CASE("a holder gets its processors where the wave ends") {
   const std::string small = "pool sm 8; g 4 @c runs sm 8; t 1 @x; n 3 @tp after t holds sm 2";
   CHECK(ends(small, "n") == 4);
   CHECK(ends(small, "g") == doctest::Approx(1 + 3 + 0.75));
+  // Persistent blocks stay to the end.
+  CHECK(ends("pool sm 8; g 4 @c runs sm 8 in 16 persistent; t 1 @x; n 3 @tp after t holds sm 2",
+             "n") == 7);
   // A margin as large as what it needs: no wait.
   CHECK(ends("pool sm 8; g 4 @c runs sm 6 in 16; t 1 @x; n 3 @tp after t holds sm 2", "n") == 4);
   // At one instant the holder is first, unless it yields.

@@ -124,10 +124,8 @@ inline NamedGraph graph_of(const std::string& text, bool reverse_edges = false) 
           claim.blocks = static_cast<uint32_t>(std::stoul(line.at(w + 1)));
           w += 2;
         }
-        if (w < line.size() && line[w] == "yields") {
-          claim.yields = true;
-          ++w;
-        }
+        for (; w < line.size() && (line[w] == "yields" || line[w] == "persistent"); ++w)
+          (line[w] == "yields" ? claim.yields : claim.persistent) = true;
         processors.push_back(claim);
       } else {
         throw std::invalid_argument("graph text: '" + word + "'");

@@ -111,10 +111,11 @@ inline OracleResult run_oracle(const TaskGraph& graph, bool sharing = true) {
           if (c.count + runner.count <= graph.pool_sizes[index(c.pool)]) continue;
           const FlowRow& row = graph.flows[r.flow];
           const double total = graph.durations_seconds[index(row.task)] - row.latency_seconds;
-          const double wave = total / waves(runner.blocks, runner.count);
+          const double count = runner.persistent ? 1 : waves(runner.blocks, runner.count);
+          const double wave = total / count;
           const double position = (total - r.work_left) / wave;
           const double end = std::max(1.0, std::ceil(position - 1e-9));
-          const bool last = end == waves(runner.blocks, runner.count);
+          const bool last = end == count;
           if (end - position > 1e-9) waits.emplace_back(r.flow, last ? 0 : total - end * wave);
         }
       }
