@@ -118,6 +118,9 @@ int collective(const CollectiveOptions& options) {
   if (options.cluster.empty())
     throw Error(std::string(command_line_name), "/--cluster",
                 "is required: NAME[:NODES] (stepsim list clusters)");
+  if (!options.json_file.empty() &&
+      same_file(options.json_file, options.cluster.substr(0, options.cluster.rfind(':'))))
+    refuse("--json", "would overwrite the system '" + printable(options.cluster) + "'");
   const std::vector<double> sizes = read_sizes(options.bytes);
   const Cluster cluster = read_system_asked(options);
   const Group chosen = choose(cluster, options.gpus, options.per_node);

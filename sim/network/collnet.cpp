@@ -11,8 +11,8 @@ namespace {
 // nccl-tests with SHARP: Together AI B200 with NDR, 2 to 64 nodes, 526-606 GB/s of bus bandwidth
 // where NICs of 47.5 GB/s would give 712-760; 39 us beyond a ring's start (NCCL's own 31 and
 // launch).
-constexpr double nic_part = 0.8;
-constexpr Seconds turn = 39.0_us;
+constexpr double sharp_part = 0.8;
+constexpr Seconds sharp_turn = 39.0_us;
 
 }  // namespace
 
@@ -24,11 +24,11 @@ CollectiveCost collnet_cost(Collective op, Bytes bytes, const GroupPlacement& gr
                             const Cluster& cluster, Protocol protocol) {
   const double k = group.per_domain;
   CollectiveCost cost;
-  cost.latency = start_up(cluster) + turn + 2 * group.network_latency;
+  cost.latency = start_up(cluster) + sharp_turn + 2 * group.network_latency;
   const double share = channel_share(ring_channels(group, cluster), cluster);
   const Bytes network = bytes / k, nvlink = 2 * (k - 1) / k * bytes;
   const Seconds transfer =
-      std::max(network / (group.network_bandwidth * (nic_part * share)),
+      std::max(network / (group.network_bandwidth * (sharp_part * share)),
                ramped(nvlink, 2 * cluster.device.nvlink_ramp, nvlink_bus(cluster) * share));
   cost.duration = cost.latency + transfer;
   cost.wire_bytes = network + nvlink;

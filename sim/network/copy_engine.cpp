@@ -8,9 +8,9 @@
 namespace stepsim {
 namespace {
 
-constexpr int first_version = 22800;
+constexpr int copy_engine_version = 22800;
 /// A copy per peer is started by the host: a second start-up beside the collective's.
-constexpr double starts = 2;
+constexpr double copy_engine_starts = 2;
 
 /// Start of a symmetric kernel over NCCL's own (src/sym_kernels.cc: 7.8 us on Hopper, 13 on
 /// Blackwell, against 25-36 us for a ring's kernel).
@@ -26,7 +26,7 @@ constexpr int plain_blocks = 8;
 
 bool copy_engine_serves(Collective op, const GroupPlacement& group, const Cluster& cluster) {
   return cluster.nccl.zero_ctas && group.domains == 1 &&
-         (cluster.nccl.version == 0 || cluster.nccl.version >= first_version) &&
+         (cluster.nccl.version == 0 || cluster.nccl.version >= copy_engine_version) &&
          (op == Collective::all_gather || op == Collective::all_to_all);
 }
 
@@ -34,7 +34,7 @@ CollectiveCost copy_engine_cost(Collective op, Bytes bytes, const GroupPlacement
                                 const Cluster& cluster, Protocol protocol) {
   CollectiveCost cost;
   const double n = group.size;
-  cost.latency = starts * start_up(cluster) + cluster.device.nvlink_latency;
+  cost.latency = copy_engine_starts * start_up(cluster) + cluster.device.nvlink_latency;
   cost.wire_bytes = (n - 1) / n * bytes;
   const Seconds transfer = ramped(cost.wire_bytes, cluster.device.nvlink_ramp, nvlink_bus(cluster));
   cost.duration = cost.latency + transfer;

@@ -9,11 +9,11 @@ namespace {
 
 /// All-to-all over a ring's rate, on NVLink (xxrjun H100: 356 of 369 GB/s; XLA tables of B200 and
 /// GB200: 600-656) and on the NIC (xxrjun H100, 4 to 20 ranks: 44.7-49 of 47.5 GB/s).
-constexpr double nvlink_part = 0.94, nic_part = 0.96;
+constexpr double exchange_nvlink_part = 0.94, exchange_nic_part = 0.96;
 /// A round over a ring's step (XLA tables, 8 to 72 ranks).
-constexpr double round_part = 0.5;
+constexpr double exchange_round_part = 0.5;
 
-double passes(Collective op) { return op == Collective::all_reduce ? 2 : 1; }
+double direct_passes(Collective op) { return op == Collective::all_reduce ? 2 : 1; }
 
 }  // namespace
 
@@ -28,17 +28,19 @@ CollectiveCost direct_cost(Collective op, Bytes bytes, const GroupPlacement& gro
   const bool exchange = op == Collective::all_to_all;
   CollectiveCost cost;
   cost.latency =
-      start_up(cluster) + passes(op) * (round_part * (n - 1) * cluster.device.nvlink_latency +
-                                        (group.domains > 1 ? group.network_latency : Seconds{}));
+      start_up(cluster) +
+      direct_passes(op) * (exchange_round_part * (n - 1) * cluster.device.nvlink_latency +
+                           (group.domains > 1 ? group.network_latency : Seconds{}));
   const int channels = ring_channels(group, cluster);
   const double share = channel_share(channels, cluster);
-  const Bytes nvlink = passes(op) * (k - 1) / n * bytes;
-  const Bytes network = passes(op) * (n - k) / n * bytes;
-  Seconds transfer = ramped(nvlink, passes(op) * cluster.device.nvlink_ramp,
-                            nvlink_bus(cluster) * (exchange ? nvlink_part * share : share));
+  const Bytes nvlink = direct_passes(op) * (k - 1) / n * bytes;
+  const Bytes network = direct_passes(op) * (n - k) / n * bytes;
+  Seconds transfer =
+      ramped(nvlink, direct_passes(op) * cluster.device.nvlink_ramp,
+             nvlink_bus(cluster) * (exchange ? exchange_nvlink_part * share : share));
   if (group.domains > 1)
-    transfer = std::max(
-        transfer, network / (group.network_bandwidth * (exchange ? nic_part * share : share)));
+    transfer = std::max(transfer, network / (group.network_bandwidth *
+                                             (exchange ? exchange_nic_part * share : share)));
   cost.duration = cost.latency + transfer;
   cost.wire_bytes = nvlink + network;
   if (transfer > Seconds{}) {

@@ -20,7 +20,9 @@ constexpr std::array<ProtocolRow, protocol_count> protocol_rows{{
     {"LL128", 0.92, 0.97, 0.9, 640 * 8},
     {"Simple", 1, 1, 1, 512 * 64},
 }};
-const ProtocolRow& row(Protocol protocol) { return protocol_rows[static_cast<size_t>(protocol)]; }
+const ProtocolRow& protocol_row(Protocol protocol) {
+  return protocol_rows[static_cast<size_t>(protocol)];
+}
 
 /// Channels by architecture (src/graph/search.cc and connect.cc: what the search finds, doubled;
 /// src/transport/nvls.cc).
@@ -41,10 +43,10 @@ const ChannelRow& channels_of(const Cluster& cluster) {
 
 }  // namespace
 
-double rate_factor(Protocol protocol) { return row(protocol).rate; }
-double network_rate_factor(Protocol protocol) { return row(protocol).network_rate; }
-double latency_factor(Protocol protocol) { return row(protocol).latency; }
-std::string_view protocol_name(Protocol protocol) { return row(protocol).name; }
+double rate_factor(Protocol protocol) { return protocol_row(protocol).rate; }
+double network_rate_factor(Protocol protocol) { return protocol_row(protocol).network_rate; }
+double latency_factor(Protocol protocol) { return protocol_row(protocol).latency; }
+std::string_view protocol_name(Protocol protocol) { return protocol_row(protocol).name; }
 
 BytesPerSecond nvlink_bus(const Cluster& cluster) {
   return cluster.device.nvlink_bandwidth * cluster.device.nvlink_efficiency;
@@ -114,7 +116,7 @@ double channel_share(int channels, const Cluster& cluster) {
 }
 
 int busy_channels(Bytes bytes, int channels, Protocol protocol, int ring_members) {
-  double filled = row(protocol).channel_bytes;
+  double filled = protocol_row(protocol).channel_bytes;
   if (protocol == Protocol::ll) filled *= std::max(1, ring_members);
   return static_cast<int>(std::clamp(bytes.value / filled, 1.0, static_cast<double>(channels)));
 }

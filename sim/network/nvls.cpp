@@ -12,26 +12,28 @@ namespace {
 /// Below this many GPUs NCCL's model finds the ring faster: its efficiency of NVLS is 0.85 on
 /// Hopper and 0.74 on Blackwell (src/graph/tuning.cc; nccl-tests print Ring for 4 H200 and for 5
 /// B200).
-int fewest(const Cluster& cluster) { return cluster.device.architecture == "blackwell" ? 6 : 5; }
+int fewest_for_nvls(const Cluster& cluster) {
+  return cluster.device.architecture == "blackwell" ? 6 : 5;
+}
 
 bool has_nvls(const GroupPlacement& group, const Cluster& cluster) {
   return cluster.nccl.nvls && cluster.device.nvls_efficiency > 0 &&
-         group.per_domain >= fewest(cluster);
+         group.per_domain >= fewest_for_nvls(cluster);
 }
 
 /// nccl-tests on 72 GPUs against 8: each member is one more to wait for.
 constexpr Seconds wait_per_member = 0.4_us;
 
-Seconds domain_latency(const GroupPlacement& group, const Cluster& cluster) {
+Seconds nvls_domain_latency(const GroupPlacement& group, const Cluster& cluster) {
   return cluster.device.nvls_latency + group.per_domain * wait_per_member;
 }
 
 /// Network traffic of a tree over NVLS heads runs at this part of a ring's (AWS p5en 4 nodes: 310
 /// of 365 GB/s; Together AI B200 4 nodes: 289 of 335); two domains merely exchange (719 of B200's
 /// 720).
-constexpr double part_of_ring = 0.86;
+constexpr double nvls_tree_part = 0.86;
 /// NVLS with a NIC behind the heads over NVLS alone (16 H100 against 8: 249 of 274 GB/s).
-constexpr double part_of_nvls = 0.92;
+constexpr double nvls_tree_inside_part = 0.92;
 
 }  // namespace
 
@@ -47,7 +49,7 @@ CollectiveCost nvls_cost(Collective op, Bytes bytes, const GroupPlacement& group
                          const Cluster& cluster, Protocol protocol) {
   const double n = group.size;
   CollectiveCost cost;
-  cost.latency = domain_latency(group, cluster);
+  cost.latency = nvls_domain_latency(group, cluster);
   Seconds transfer;
   if (op == Collective::all_reduce) {
     cost.wire_bytes = (n + 1) / n * bytes;
@@ -95,16 +97,18 @@ CollectiveCost nvls_tree_cost(Collective, Bytes bytes, const GroupPlacement& gro
   const double levels = std::bit_width(static_cast<unsigned>(group.domains)) - 1;
   CollectiveCost cost;
   // Up and down, and half as much again: the heads hand over from the switch to the NIC and back.
-  cost.latency = domain_latency(group, cluster) + 2 * 1.5 * levels * group.network_latency;
+  cost.latency = nvls_domain_latency(group, cluster) + 2 * 1.5 * levels * group.network_latency;
   const bool two = group.domains == 2;
   const double share = channel_share(nvls_channels(group, cluster), cluster);
   const Bytes network = (two ? 1 : 2) / k * bytes, nvlink = (k + 1) / k * bytes;
   // The switch and the NIC work on different slices at once, but both wait while the switch runs
   // up.
-  const Seconds inside = nvls_transfer(bytes, group, cluster) / part_of_nvls;
-  const Seconds steady = nvlink / (cluster.device.nvlink_bandwidth *
-                                   (cluster.device.nvls_efficiency * part_of_nvls * share));
-  const Seconds between = network / (group.network_bandwidth * ((two ? 1 : part_of_ring) * share));
+  const Seconds inside = nvls_transfer(bytes, group, cluster) / nvls_tree_inside_part;
+  const Seconds steady =
+      nvlink / (cluster.device.nvlink_bandwidth *
+                (cluster.device.nvls_efficiency * nvls_tree_inside_part * share));
+  const Seconds between =
+      network / (group.network_bandwidth * ((two ? 1 : nvls_tree_part) * share));
   const Seconds transfer = std::max(steady, between) + (inside - steady);
   cost.duration = cost.latency + transfer;
   cost.wire_bytes = network + nvlink;

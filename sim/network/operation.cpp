@@ -9,7 +9,7 @@ struct OperationRow {
   std::string_view name, plain;  ///< `plain`: without underscores
   Collective op;
 };
-constexpr std::array<OperationRow, 6> rows{{
+constexpr std::array<OperationRow, 6> operation_rows{{
     {"all_reduce", "allreduce", Collective::all_reduce},
     {"all_gather", "allgather", Collective::all_gather},
     {"reduce_scatter", "reducescatter", Collective::reduce_scatter},
@@ -25,20 +25,20 @@ std::optional<Collective> operation_named(std::string_view name) {
   std::string plain;
   for (const char c : name)
     if (c != '_' && c != '-') plain += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  for (const OperationRow& row : rows)
+  for (const OperationRow& row : operation_rows)
     if (row.plain == plain) return row.op;
   return std::nullopt;
 }
 
 std::string_view operation_name(Collective op) {
-  for (const OperationRow& row : rows)
+  for (const OperationRow& row : operation_rows)
     if (row.op == op) return row.name;
   return "peer_copy";
 }
 
 std::vector<std::string> operation_names() {
   std::vector<std::string> names;
-  for (const OperationRow& row : rows) names.emplace_back(row.name);
+  for (const OperationRow& row : operation_rows) names.emplace_back(row.name);
   return names;
 }
 

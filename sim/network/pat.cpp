@@ -8,16 +8,16 @@
 namespace stepsim {
 namespace {
 
-constexpr double part_of_ring = 0.75;      // src/graph/tuning.cc
+constexpr double pat_part = 0.75;          // src/graph/tuning.cc
 constexpr Seconds work_per_rank = 2.8_us;  // src/graph/tuning.cc
-constexpr int first_version = 22300;
+constexpr int pat_version = 22300;
 
 }  // namespace
 
 bool pat_serves(Collective op, const GroupPlacement& group, const Cluster& cluster) {
   return (op == Collective::all_gather || op == Collective::reduce_scatter) &&
          group.per_domain == 1 && group.domains == group.size &&
-         (cluster.nccl.version == 0 || cluster.nccl.version >= first_version);
+         (cluster.nccl.version == 0 || cluster.nccl.version >= pat_version);
 }
 
 CollectiveCost pat_cost(Collective op, Bytes bytes, const GroupPlacement& group,
@@ -25,7 +25,7 @@ CollectiveCost pat_cost(Collective op, Bytes bytes, const GroupPlacement& group,
   const double levels = std::bit_width(static_cast<unsigned>(group.size - 1));
   CollectiveCost cost;
   cost.latency = start_up(cluster) + levels * group.network_latency + group.size * work_per_rank;
-  const Seconds transfer = ring_transfer(1, bytes, group, cluster, protocol) / part_of_ring;
+  const Seconds transfer = ring_transfer(1, bytes, group, cluster, protocol) / pat_part;
   cost.duration = cost.latency + transfer;
   cost.wire_bytes = (group.size - 1.0) / group.size * bytes;
   if (transfer > Seconds{}) cost.nic_rate = cost.wire_bytes / transfer;

@@ -28,9 +28,9 @@ constexpr std::array<PeerRow, 2> peer_rows{{
     {0, 2, 0, 17.0_GBps},
 }};
 /// sendrecv of 2 to 16 ranks on NDR: 39.5-44 GB/s of a ring's 47.5.
-constexpr double nic_part = 0.9;
+constexpr double pair_nic_part = 0.9;
 /// A pair starts faster than a ring (XLA tables, 16 KiB: 13-19 us).
-constexpr double start_part = 0.8;
+constexpr double pair_start_part = 0.8;
 
 /// A batch holds work for 8 peers; while the channels of all batches are more than there are, each
 /// peer gets half as many: the cliff of large communicators.
@@ -67,7 +67,7 @@ bool pair_serves(Collective op, const GroupPlacement&, const Cluster&) {
 
 CollectiveCost pair_cost(Collective, Bytes bytes, const GroupPlacement& group,
                          const Cluster& cluster, Protocol protocol) {
-  const Seconds start = start_up(cluster) * start_part;
+  const Seconds start = start_up(cluster) * pair_start_part;
   CollectiveCost cost;
   int channels = 0;
   if (group.domains > 1) {
@@ -76,7 +76,7 @@ CollectiveCost pair_cost(Collective, Bytes bytes, const GroupPlacement& group,
         version == 0 || version >= peer_rows[0].version ? peer_rows[0] : peer_rows[1];
     channels = channels_to_peer(group, cluster, row);
     const BytesPerSecond rate =
-        std::min(group.network_bandwidth * nic_part, row.channel * channels);
+        std::min(group.network_bandwidth * pair_nic_part, row.channel * channels);
     cost = transfer_cost(bytes, start + group.network_latency, rate, false);
   } else {
     const double wanted = channels_of_pair(bytes, group);

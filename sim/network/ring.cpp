@@ -7,7 +7,7 @@
 namespace stepsim {
 namespace {
 
-int passes(Collective op) { return op == Collective::all_reduce ? 2 : 1; }
+int ring_passes(Collective op) { return op == Collective::all_reduce ? 2 : 1; }
 
 /// Members of a ring on `channel`, each domain entered on the rail on which the one before it was
 /// left.
@@ -49,13 +49,13 @@ CollectiveCost ring_cost(Collective op, Bytes bytes, const GroupPlacement& group
   const Seconds hops = (n - group.domains) * cluster.device.nvlink_latency +
                        (group.domains - 1.0) * group.network_latency;
   CollectiveCost cost;
-  cost.latency = (start_up(cluster) + passes(op) * hops) * latency_factor(protocol);
+  cost.latency = (start_up(cluster) + ring_passes(op) * hops) * latency_factor(protocol);
   // Through each member of a chain goes the whole buffer, through each of a ring (n-1)/n of it.
   const double part = op == Collective::broadcast ? 1 : (n - 1) / n;
   const Seconds transfer =
-      ring_transfer(passes(op), bytes, group, cluster, protocol) * (part * n / (n - 1));
+      ring_transfer(ring_passes(op), bytes, group, cluster, protocol) * (part * n / (n - 1));
   cost.duration = cost.latency + transfer;
-  cost.wire_bytes = passes(op) * part * bytes;
+  cost.wire_bytes = ring_passes(op) * part * bytes;
   if (transfer > Seconds{}) {
     // In each domain one channel in k leaves through a given member's NIC; the others use its
     // NVLink port.

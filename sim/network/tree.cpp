@@ -11,7 +11,7 @@ namespace {
 
 // Measured over the ring's bus bandwidth (Together AI nccl-tests, B200 with NDR: 556 of 698 GB/s on
 // one node, 339 of 388 on 2, 190-196 of 389 on 4 to 64).
-double part_of_ring(int domains) { return domains == 1 ? 0.8 : domains == 2 ? 0.87 : 0.5; }
+double tree_part(int domains) { return domains == 1 ? 0.8 : domains == 2 ? 0.87 : 0.5; }
 
 }  // namespace
 
@@ -44,7 +44,7 @@ CollectiveCost tree_cost(Collective op, Bytes bytes, const GroupPlacement& group
                   2 * ((k - 1) * cluster.device.nvlink_latency + levels * group.network_latency)) *
                  latency_factor(protocol);
   const Seconds transfer =
-      ring_transfer(2, bytes, group, cluster, protocol) / part_of_ring(group.domains);
+      ring_transfer(2, bytes, group, cluster, protocol) / tree_part(group.domains);
   cost.duration = cost.latency + transfer;
   // Each of the 2k channels carries 1/(2k) of the bytes. A domain's member on the network side
   // sends four such parts (up and to two children where it is inside, up where it is a leaf), two

@@ -116,13 +116,18 @@ void predict(MeasuredCollective& row, const CsvRow& fields, const Places& places
     row.failure = "left out: " + rule->reason;
     return;
   }
-  if (row.bytes <= 0 || row.measured_seconds <= 0 || row.gpus < 2) {
-    row.failure = "no size, no time or fewer than two GPUs";
-    return;
-  }
   const std::optional<Collective> op = operation_named(row.op);
   if (!op) {
     row.failure = "operation '" + row.op + "' is not simulated";
+    return;
+  }
+  // Where only a bandwidth is printed, the time follows by the definitions of nccl-tests.
+  if (row.measured_seconds <= 0 && row.algorithm_rate > 0)
+    row.measured_seconds = row.bytes / row.algorithm_rate;
+  if (row.measured_seconds <= 0 && row.bus_rate > 0)
+    row.measured_seconds = row.bytes / row.bus_rate * bus_factor(*op, row.gpus);
+  if (row.bytes <= 0 || row.measured_seconds <= 0 || row.gpus < 2) {
+    row.failure = "no size, no time or fewer than two GPUs";
     return;
   }
   const Rule* system = first_that_holds(places.systems, fields);
@@ -205,6 +210,8 @@ CollectiveValidation validate_collectives(const std::string& file, const DataPat
     row.nodes = static_cast<int>(nodes);
     row.bytes = number_in(fields, "msg_bytes", file);
     row.measured_seconds = number_in(fields, "time_us", file) * 1e-6;
+    row.algorithm_rate = number_in(fields, "algbw_GBps", file) * 1e9;
+    row.bus_rate = number_in(fields, "busbw_GBps", file) * 1e9;
     predict(row, fields, places, sites, result);
     if (row.failure.empty()) {
       Errors& cell = cells[{row.system, row.op}];

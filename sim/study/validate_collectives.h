@@ -1,9 +1,9 @@
 // Predicted against measured collectives: rows of a CSV file, placed on systems that
 // hardware/measurements/collectives.json names, with error statistics by system and operation.
 //
-// Columns: system, gpu, n_gpus, n_nodes, fabric, op, algo, msg_bytes, time_us; nccl_version and
-// notes where there are any. time_us is the time of one operation; msg_bytes counts as nccl-tests
-// do.
+// Columns: system, gpu, n_gpus, n_nodes, fabric, op, algo, msg_bytes, time_us; algbw_GBps,
+// busbw_GBps, nccl_version and notes where there are any. time_us is the time of one operation, or
+// empty where a bandwidth says it; msg_bytes counts as nccl-tests do.
 #pragma once
 
 #include <string>
@@ -19,8 +19,9 @@ struct MeasuredCollective {
   std::string system, op, algorithm_named;
   int gpus = 0, nodes = 0;
   double bytes = 0, measured_seconds = 0;
-  double predicted_seconds = 0;     ///< 0 when `failure` says why there is none
-  std::string algorithm, protocol;  ///< predicted
+  double algorithm_rate = 0, bus_rate = 0;  ///< bytes per second, as printed; 0: not
+  double predicted_seconds = 0;             ///< 0 when `failure` says why there is none
+  std::string algorithm, protocol;          ///< predicted
   std::string failure;
 
   double error() const { return predicted_seconds / measured_seconds - 1; }

@@ -69,7 +69,7 @@ TEST_CASE("collective: which GPUs") {
 }
 
 TEST_CASE("collective and validate: bad input exits 2 with one line") {
-  for (const auto& [words, expected] : {
+  for (const auto& refusal : {
            std::pair{"collective all_redcue --cluster dgx-h100", "did you mean 'all_reduce'?"},
            {"collective all_reduce", "/--cluster: is required"},
            {"collective all_reduce --cluster dgx-h10", "did you mean"},
@@ -84,11 +84,12 @@ TEST_CASE("collective and validate: bad input exits 2 with one line") {
            {"validate --collectives no/such.csv", "no/such.csv"},
            {"validate --collectives README.md", "README.md:1:1: has no column"},
        }) {
-    CAPTURE(std::string(words));
-    const auto [code, text] = refused_words(words);
+    CAPTURE(std::string(refusal.first));
+    const auto [code, said] = refused_words(refusal.first);
+    const std::string text = said;
     CAPTURE(text);
     CHECK(code == 2);
-    CHECK(text.find(expected) != std::string::npos);
+    CHECK(text.find(refusal.second) != std::string::npos);
     CHECK(std::count(text.begin(), text.end(), '\n') == 1);
   }
 }
