@@ -128,11 +128,11 @@ int collective(const CollectiveOptions& options) {
 
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   std::string text = fmt::format(
-      "{} of {} GPUs on {} nodes of {}: {} NVLink domain{} of {}\n\n{:>12}{:>12}{:>12}"
+      "{} of {} GPUs on {} node{} of {}: {} NVLink domain{} of {}\n\n{:>12}{:>12}{:>12}"
       "{:>12}  {:<13}{:<10}{:>8}{:>6}\n{:>12}{:>12}{:>12}{:>12}\n",
-      operation_name(*op), group.size, chosen.nodes, cluster.system, group.domains,
-      group.domains == 1 ? "" : "s", group.per_domain, "size", "time", "algbw", "busbw",
-      "algorithm", "protocol", "channels", "SMs", "", "us", "GB/s", "GB/s");
+      operation_name(*op), group.size, chosen.nodes, chosen.nodes == 1 ? "" : "s", cluster.system,
+      group.domains, group.domains == 1 ? "" : "s", group.per_domain, "size", "time", "algbw",
+      "busbw", "algorithm", "protocol", "channels", "SMs", "", "us", "GB/s", "GB/s");
   for (const double bytes : sizes) {
     const CollectiveCost cost = collective_cost(*op, {bytes}, group, cluster);
     const double algbw = bytes / cost.duration.value;

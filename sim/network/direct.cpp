@@ -7,9 +7,9 @@
 namespace stepsim {
 namespace {
 
-/// All-to-all over a ring's rate, on NVLink (xxrjun H100: 356 of 369 GB/s; XLA tables of B200 and
-/// GB200: 600-656) and on the NIC (xxrjun H100, 4 to 20 ranks: 44.7-49 of 47.5 GB/s).
-constexpr double exchange_nvlink_part = 0.94, exchange_nic_part = 0.96;
+/// All-to-all over a ring's rate, on NVLink (nccl-tests: xxrjun H100 356 of 369 GB/s, OCI GB300 667
+/// of 720) and on the NIC (xxrjun H100, 4 to 20 ranks: 44.7-49 of 47.5 GB/s).
+constexpr double exchange_nvlink_part = 0.97, exchange_nic_part = 0.96;
 /// A round over a ring's step (XLA tables, 8 to 72 ranks).
 constexpr double exchange_round_part = 0.5;
 
@@ -35,9 +35,11 @@ CollectiveCost direct_cost(Collective op, Bytes bytes, const GroupPlacement& gro
   const double share = channel_share(channels, cluster);
   const Bytes nvlink = direct_passes(op) * (k - 1) / n * bytes;
   const Bytes network = direct_passes(op) * (n - k) / n * bytes;
-  Seconds transfer =
-      ramped(nvlink, direct_passes(op) * cluster.device.nvlink_ramp,
-             nvlink_bus(cluster) * (exchange ? exchange_nvlink_part * share : share));
+  // As in a ring, part of the own share is time too: it is copied.
+  const double own = k > 1 ? cluster.device.nvlink_own_share : 0;
+  Seconds transfer = ramped(
+      direct_passes(op) * (k - 1 + own) / n * bytes, direct_passes(op) * cluster.device.nvlink_ramp,
+      nvlink_bus(cluster) * (exchange ? exchange_nvlink_part * share : share));
   if (group.domains > 1)
     transfer = std::max(transfer, network / (group.network_bandwidth *
                                              (exchange ? exchange_nic_part * share : share)));
