@@ -12,13 +12,14 @@
 #include "sim/config/files.h"
 #include "sim/config/overlap.h"
 #include "sim/config/read.h"
+#include "sim/network/algorithm.h"
 #include "sim/parallel/schedule.h"
 
 namespace stepsim::app {
 
 int list(const std::string& what) {
-  static const std::array<std::string, 7> catalogues{
-      "models", "clusters", "scenarios", "recipes", "schedules", "presets", "keys"};
+  static const std::array<std::string, 8> catalogues{
+      "models", "clusters", "scenarios", "recipes", "schedules", "collectives", "presets", "keys"};
   std::vector<CatalogueRow> rows;
   if (what == "models") {
     rows = list_models(find_data());
@@ -30,6 +31,9 @@ int list(const std::string& what) {
     rows = list_recipes(find_data());
   } else if (what == "schedules") {
     for (const ScheduleRow& row : schedule_rows())
+      rows.push_back({std::string(row.name), std::string(row.description)});
+  } else if (what == "collectives") {
+    for (const Algorithm& row : algorithms())
       rows.push_back({std::string(row.name), std::string(row.description)});
   } else if (what == "presets") {
     for (const std::string& preset : preset_names())

@@ -25,6 +25,8 @@ Examples
   stepsim check run_config.yaml --cluster dgx-h100:8        which settings silently do nothing
   stepsim explain comm_overlap.tp_comm_overlap
   stepsim list models
+  stepsim collective all_reduce --cluster dgx-h100:2        the table of nccl-tests, predicted
+  stepsim validate --collectives rows.csv                   predicted against measured
 
 A scenario is a Megatron-Bridge configuration (model, ddp, comm_overlap, mixed_precision, dataset,
 train ...) plus a cluster. Any key can be overridden with its dotted name. Overlap is never an
@@ -79,6 +81,55 @@ void add_input(CLI::App* command, stepsim::app::RunOptions& options) {
   command->footer(footer);
 }
 
+constexpr const char* collective_footer = R"(
+Operations: all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv.
+
+Examples
+  stepsim collective all_reduce --cluster dgx-h100                      8 GPUs of one node
+  stepsim collective all_reduce --cluster dgx-h100:4 --bytes 1K..8G env_vars.NCCL_ALGO=ring
+  stepsim collective all_gather --cluster dgx-b200:8 --per-node 1 --bytes 32M,1G
+  stepsim collective send_recv --cluster dgx-h100:10 software.nccl=2.28.9
+  stepsim collective all_to_all --cluster gb200-nvl72 --gpus 64
+
+Keys: env_vars.NCCL_ALGO, NCCL_PROTO, NCCL_NVLS_ENABLE, NCCL_COLLNET_ENABLE, NCCL_MIN_CTAS,
+NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS, NCCL_NCHANNELS_PER_NET_PEER, NCCL_CTA_POLICY; software.nccl;
+cluster.*. Without :NODES there are as many nodes as --gpus needs, else one NVLink domain.
+)";
+
+constexpr const char* validate_footer = R"(
+FILE.csv: a header line, then one measurement a line with the columns system, gpu, n_gpus, n_nodes,
+fabric, op, algo, msg_bytes, time_us and, where known, nccl_version and notes.
+tests/published/collectives.csv is one. hardware/measurements/collectives.json says which of our
+systems a row's words mean, and is yours to extend.
+)";
+
+void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
+               stepsim::app::ValidateOptions& validate) {
+  CLI::App* one = app.add_subcommand("collective", "what a collective costs, by size");
+  one->add_option("op", collective.op, "the operation")->type_name("OP")->required();
+  one->add_option("overrides", collective.overrides, "section.key=value")->type_name("KEY=VALUE");
+  one->add_option("--cluster", collective.cluster, "the system (stepsim list clusters), or a file")
+      ->type_name("NAME[:NODES]");
+  one->add_option("--gpus", collective.gpus, "GPUs that take part; default: all")
+      ->type_name("N")
+      ->check(CLI::Range(2, 1 << 20));
+  one->add_option("--per-node", collective.per_node, "GPUs of each node that take part")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  one->add_option("--bytes", collective.bytes, "sizes: 8M, 8M..8G (doubling) or 4K,1M,1G")
+      ->type_name("SIZES")
+      ->capture_default_str();
+  one->add_option("--json", collective.json_file, "write rows as JSON (- = standard output)")
+      ->type_name("FILE");
+  one->footer(collective_footer);
+  CLI::App* against = app.add_subcommand("validate", "predicted against measured, worst first");
+  against->add_option("--collectives", validate.collectives, "measured collectives")
+      ->type_name("FILE.csv");
+  against->add_option("--json", validate.json_file, "write rows and errors as JSON (- = stdout)")
+      ->type_name("FILE");
+  against->footer(validate_footer);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -105,7 +156,8 @@ int main(int argc, char** argv) {
 
   std::string what;
   CLI::App* list = app.add_subcommand("list", "what there is to choose from");
-  list->add_option("what", what, "models, clusters, scenarios, recipes, schedules, presets or keys")
+  list->add_option("what", what,
+                   "models, clusters, scenarios, recipes, schedules, presets, keys, ...")
       ->required()
       ->type_name("WHAT");
 
@@ -119,6 +171,10 @@ int main(int argc, char** argv) {
       ->type_name("FILE");
   explain->allow_extras();  // -tp and --tensor-model-parallel-size are keys here
 
+  stepsim::app::CollectiveOptions collective_options;
+  stepsim::app::ValidateOptions validate_options;
+  add_study(app, collective_options, validate_options);
+
   const std::vector<std::string> words = stepsim::app::with_short_flags(argc, argv);
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
@@ -129,10 +185,12 @@ int main(int argc, char** argv) {
   for (const std::string& flag : explain->remaining()) keys.push_back(flag);
   try {
     if (*explain) return stepsim::app::explain(keys, options.json_file);
+    if (app.got_subcommand("collective")) return stepsim::app::collective(collective_options);
+    if (app.got_subcommand("validate")) return stepsim::app::validate(validate_options);
     if (*check) return stepsim::app::check(options);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);
   } catch (const stepsim::Error& error) {
-    return report_error(error, options.json_file == "-");
+    return report_error(error, asks_json(words));
   } catch (const std::bad_alloc&) {
     return report_error({options.scenario, "", "needs more memory than this machine has"},
                         options.json_file == "-");

@@ -23,13 +23,31 @@ struct RunOptions {
   bool unfold = false, no_contention = false, timing = false;
 };
 
+/// Options of `collective`.
+struct CollectiveOptions {
+  std::string op, cluster;             ///< cluster: NAME[:NODES]
+  std::string bytes = "8M..8G";        ///< sizes, doubling from .. to
+  std::vector<std::string> overrides;  ///< cluster.*, software.nccl and env_vars.*
+  int gpus = 0, per_node = 0;          ///< 0: all
+  std::string json_file;
+};
+/// Options of `validate`.
+struct ValidateOptions {
+  std::string collectives;  ///< CSV file
+  std::string json_file;
+};
+
+/// Prints what one collective costs by size.
+int collective(const CollectiveOptions& options);
+/// Prints predicted against measured.
+int validate(const ValidateOptions& options);
 /// The scenario or recipe that the options name, with their overrides.
 Scenario read_input(const RunOptions& options, Strictness strictness);
 /// Resolves, validates, sizes: 0 valid and fits, 1 does not fit, 2 not valid.
 int check(const RunOptions& options);
 /// 0 ok; 1 runs but does not fit, or cannot finish; throws Error on bad input.
 int run(const RunOptions& options);
-/// Prints a catalogue: models, clusters, scenarios, schedules, presets or keys.
+/// Prints a catalogue: models, clusters, scenarios, schedules, collectives, presets or keys.
 int list(const std::string& what);
 /// Prints what each of `keys` does; without any, the sections there are.
 int explain(const std::vector<std::string>& keys, const std::string& json_file);

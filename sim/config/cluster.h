@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/units.h"
+#include "sim/config/nccl.h"
 
 namespace stepsim {
 
@@ -50,7 +51,11 @@ struct Device {
   Seconds nvlink_latency;           ///< one hop of a collective inside the domain
   Bytes nvlink_half_message;  ///< start-up of a collective, as the bytes it costs at bus bandwidth
   double nvlink_own_share =
-      0.5;  ///< ring step a rank spends on its own shard (copy, pipeline fill)
+      0.5;            ///< ring step a rank spends on its own shard (copy, pipeline fill)
+  Bytes nvlink_ramp;  ///< bytes W of a ring take (W + sqrt(W * ramp)) / bus: it runs up slowly
+  double nvls_efficiency = 0;  ///< of the port, when the NVSwitch adds up and multicasts; 0: cannot
+  Bytes nvls_ramp;
+  Seconds nvls_latency;                           ///< of such a collective, launch included
   BytesPerSecond nvlink_channel_bandwidth{20e9};  ///< one channel of a send/recv pair; 0: no limit
 };
 
@@ -91,6 +96,7 @@ struct Cluster {
   std::string file, pointer;  ///< where the system is described, for messages
   Device device;
   StackProfile stack;
+  NcclSettings nccl;
   int gpus_per_node = 8;
   int nvlink_domain = 8;  ///< consecutive GPUs that share NVLink
   int nics_per_node = 8;

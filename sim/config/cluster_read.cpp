@@ -154,6 +154,14 @@ Device read_device(const Reader& config) {
   device.nvlink_own_share = nvlink.number("own_share", device.nvlink_own_share, 0, 1);
   device.nvlink_channel_bandwidth = {nvlink.quantity("channel", Dimension::bytes_per_second,
                                                      device.nvlink_channel_bandwidth.value)};
+  device.nvlink_ramp = {nvlink.quantity("ramp", Dimension::bytes, 0)};
+  const Reader nvls = nvlink.child("nvls");
+  if (nvls.present()) {
+    device.nvls_efficiency = nvls.required_number("efficiency", smallest_share, 1);
+    device.nvls_ramp = {nvls.quantity("ramp", Dimension::bytes, 0)};
+    device.nvls_latency = {nvls.required_quantity("latency", Dimension::time)};
+    annotations(nvls);
+  }
   annotations(nvlink);
   config.use("$schema");
   annotations(config);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "sim/config/files.h"
@@ -15,6 +16,9 @@ namespace stepsim {
 Cluster read_system(const Reader& config, const std::string& name, const std::string& release,
                     const DataPaths& data, const std::filesystem::path& folder, bool& stack_found);
 Device read_device(const Reader& config);
+/// A system without a model: NAME:NODES, and words for the sections cluster, software and env_vars.
+Cluster read_cluster_words(const std::string& cluster, std::span<const std::string> overrides,
+                           const DataPaths& data);
 /// Sets nodes and gpus; `gpus` 0 = all of the nodes'. Narrows nvlink_domain to the equal segments
 /// that a scheduler gives a job which does not fill whole rack-sized domains.
 void scale(Cluster& cluster, int64_t nodes, int64_t gpus);

@@ -265,6 +265,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   resolve_costs(sections, scenario);
   resolve_recompute(sections, scenario);
   read_switches(sections, scenario);
+  scenario.cluster.nccl = read_nccl(sections.env_vars, scenario.software.nccl);
   resolve_graphs(sections, scenario);
   if (!scenario.costs) {
     check_device(sections, scenario);
@@ -324,6 +325,26 @@ void add_finding(Scenario& scenario, const Reader& section, const std::string& k
       section.pointer().empty() ? key : section.pointer().substr(1) + "." + key;
   scenario.findings.push_back(
       {id, kind, name, section.pointer(key), requested, effective, reason, section.file(key)});
+}
+
+Cluster read_cluster_words(const std::string& cluster, std::span<const std::string> overrides,
+                           const DataPaths& data) {
+  Document document{std::string(command_line_name), std::make_shared<json>(json::object()), {}};
+  apply_cluster(document, cluster);
+  apply_overrides(document, overrides);
+  const ScenarioSections sections(document);
+  static const std::vector<std::string> own{"cluster", "software", "env_vars"};
+  for (const std::string& key : sections.top.keys())
+    if (std::find(own.begin(), own.end(), key) == own.end())
+      sections.top.fail(key, "is no part of a system" + suggestion(key, own));
+  for (const Reader* section : {&sections.cluster, &sections.software})
+    check_spelling(*section, *section_row(section->pointer().substr(1)));
+  Scenario scenario;
+  read_software(sections.software, scenario);
+  read_cluster_section(sections, scenario, data);
+  scenario.cluster.nccl = read_nccl(sections.env_vars, scenario.software.nccl);
+  sections.env_vars.refuse_unused();
+  return scenario.cluster;
 }
 
 Scenario read_scenario(const std::string& path, std::span<const std::string> overrides,

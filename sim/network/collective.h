@@ -1,12 +1,15 @@
 // Time of one collective over the route its group really has: latency steps plus bytes over
 // bandwidth.
 //
+// NCCL's choices are those of its tuning model: the fastest algorithm and protocol that serve,
+// within what the environment allows (sim/network/nccl.h).
+//
 // Ring over n ranks with B the bus bandwidth (nccl-tests convention, NCCL src/graph/tuning.cc):
 //   all-gather, reduce-scatter: (n-1) steps, (n-1)/n * bytes / B;  all-reduce: both.
 // A group that spans domains moves at min(NVLink, members per domain * NIC): each member's NIC
 // carries a channel. Law: no algorithm beats its byte lower bound; `bytes` is the whole buffer (AG
-// output, RS input, AR buffer). Algorithms are rows of one table, one small file each:
-// sim/network/algorithm.h.
+// output, RS input, AR buffer, what one member sends in an all-to-all). Algorithms are rows of one
+// table, one small file each: sim/network/algorithm.h.
 #pragma once
 
 #include <span>
@@ -20,7 +23,15 @@ namespace stepsim {
 
 /// send_recv is a pair over NCCL channels; peer_copy a neighbour's buffer written directly
 /// (Transformer Engine userbuffers), at the full port and without a start-up.
-enum class Collective { all_reduce, all_gather, reduce_scatter, send_recv, peer_copy };
+enum class Collective {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  all_to_all,
+  send_recv,
+  peer_copy
+};
 
 /// Where the members of one group sit. Regular groups: every spanned domain holds `per_domain`
 /// members.
@@ -59,7 +70,7 @@ struct CollectiveCost {
   Seconds duration;  ///< latency + transfer
   BytesPerSecond nvlink_rate,
       nic_rate;  ///< load on the member's NVLink port and NIC (each direction) while moving bytes
-  Bytes wire_bytes;  ///< sent by one member
+  Bytes wire_bytes;  ///< through one member's port and NIC, each direction
   std::string_view algorithm;
   std::string_view protocol;  ///< LL, LL128 or Simple; empty where there is no choice
   int channels = 0;           ///< NCCL channels

@@ -1,67 +1,61 @@
-// Ring: all-gather and reduce-scatter are one pass of n-1 steps, all-reduce is both (NCCL
-// src/graph/tuning.cc).
+// Ring: all-gather and reduce-scatter are one pass of n-1 steps, all-reduce is both, broadcast one
+// chain through which the buffer is piped (NCCL src/graph/tuning.cc).
 #include <algorithm>
 
-#include "sim/network/algorithm.h"
+#include "sim/network/nccl.h"
 
 namespace stepsim {
 namespace {
 
-int passes(Collective op) { return op == Collective::all_reduce ? 2 : 1; }
+int ring_passes(Collective op) { return op == Collective::all_reduce ? 2 : 1; }
+
+/// Members of a ring on `channel`, each domain entered on the rail on which the one before it was
+/// left.
+std::vector<int> ring_order(const GroupPlacement& group, int channel) {
+  const int k = group.per_domain;
+  std::vector<int> order;
+  for (int domain = 0; domain < group.domains; ++domain)
+    for (int i = 0; i < k; ++i) order.push_back(domain * k + ((channel - domain + i) % k + k) % k);
+  return order;
+}
+
+Plan broadcast_plan(const GroupPlacement& group) {
+  Plan plan;
+  plan.channels = group.domains == 1 ? 1 : group.per_domain;
+  for (int channel = 0; channel < plan.channels; ++channel) {
+    plan.owner.push_back({0});
+    std::vector<int> order = ring_order(group, channel);
+    std::rotate(order.begin(), std::find(order.begin(), order.end(), 0), order.end());
+    for (size_t p = 0; p + 1 < order.size(); ++p)
+      plan.moves.push_back(
+          {static_cast<int>(p), order[p], order[p + 1], channel, 0, /*reduce=*/false});
+  }
+  std::stable_sort(plan.moves.begin(), plan.moves.end(),
+                   [](const Move& a, const Move& b) { return a.step < b.step; });
+  return plan;
+}
 
 }  // namespace
 
-BytesPerSecond nvlink_bus(const Cluster& cluster) {
-  return cluster.device.nvlink_bandwidth * cluster.device.nvlink_efficiency;
-}
-
-Seconds start_up(const Cluster& cluster) {
-  return cluster.device.nvlink_half_message / nvlink_bus(cluster);
-}
-
-int ring_channels(const Cluster& cluster) {
-  return cluster.device.architecture == "blackwell" ? 16 : 24;
-}
-
-void set_memory_rate(Collective op, CollectiveCost& cost) {
-  const bool reduces = op == Collective::all_reduce || op == Collective::reduce_scatter;
-  cost.hbm_rate = (cost.nvlink_rate + cost.nic_rate) * (reduces ? 3 : 2);
-}
-
-// Every member's port carries (n-1)/n of the bytes, and own_share/n more in time: its own shard is
-// copied, not received, and the pipeline fills meanwhile. That is why 2 ranks reach two thirds of
-// the bus bandwidth and 8 nearly all of it. Between domains k = per_domain channels leave each
-// domain through k NICs, so each NIC carries (n-1)/n/k of the bytes.
-Seconds ring_transfer(int passes, Bytes bytes, const GroupPlacement& group,
-                      const Cluster& cluster) {
-  const double n = group.size;
-  Seconds transfer;
-  if (group.per_domain > 1) {
-    const double steps = n - 1 + cluster.device.nvlink_own_share;
-    transfer = passes * steps / n * bytes / nvlink_bus(cluster);
-  }
-  if (group.domains > 1)
-    transfer = std::max(
-        transfer, passes * (n - 1) / n * bytes / (group.network_bandwidth * group.per_domain));
-  return transfer;
-}
-
-bool ring_serves(Collective op, const GroupPlacement&) {
+bool ring_serves(Collective op, const GroupPlacement&, const Cluster&) {
   return op == Collective::all_reduce || op == Collective::all_gather ||
-         op == Collective::reduce_scatter;
+         op == Collective::reduce_scatter || op == Collective::broadcast;
 }
 
 CollectiveCost ring_cost(Collective op, Bytes bytes, const GroupPlacement& group,
-                         const Cluster& cluster) {
+                         const Cluster& cluster, Protocol protocol) {
   const double n = group.size, k = group.per_domain;
   // A pass crosses each domain boundary but one and makes its other steps over NVLink.
   const Seconds hops = (n - group.domains) * cluster.device.nvlink_latency +
                        (group.domains - 1.0) * group.network_latency;
   CollectiveCost cost;
-  cost.latency = start_up(cluster) + passes(op) * hops;
-  const Seconds transfer = ring_transfer(passes(op), bytes, group, cluster);
+  cost.latency = (start_up(cluster) + ring_passes(op) * hops) * latency_factor(protocol);
+  // Through each member of a chain goes the whole buffer, through each of a ring (n-1)/n of it.
+  const double part = op == Collective::broadcast ? 1 : (n - 1) / n;
+  const Seconds transfer =
+      ring_transfer(ring_passes(op), bytes, group, cluster, protocol) * (part * n / (n - 1));
   cost.duration = cost.latency + transfer;
-  cost.wire_bytes = passes(op) * (n - 1) / n * bytes;
+  cost.wire_bytes = ring_passes(op) * part * bytes;
   if (transfer > Seconds{}) {
     // In each domain one channel in k leaves through a given member's NIC; the others use its
     // NVLink port.
@@ -70,25 +64,20 @@ CollectiveCost ring_cost(Collective op, Bytes bytes, const GroupPlacement& group
     cost.nvlink_rate = inside ? bus : bus * ((k - 1) / k);
     cost.nic_rate = inside ? BytesPerSecond{} : bus / k;
   }
-  cost.protocol = "Simple";
-  cost.channels = cost.sms = ring_channels(cluster);
-  set_memory_rate(op, cost);
+  const int channels = allowed_channels(ring_channels(group, cluster), cluster);
+  occupy(cost, protocol, busy_channels(bytes, channels, protocol, group.size), operands(op));
   return cost;
 }
 
 Plan ring_plan(Collective op, const GroupPlacement& group) {
-  const int n = group.size, k = group.per_domain;
+  if (op == Collective::broadcast) return broadcast_plan(group);
+  const int n = group.size;
   Plan plan;
-  plan.channels = group.domains == 1 ? 1 : k;
+  plan.channels = group.domains == 1 ? 1 : group.per_domain;
   plan.chunks = n;
   std::vector<std::vector<int>> ring;  // by channel, the members in ring order
-  for (int channel = 0; channel < plan.channels; ++channel) {
-    std::vector<int>& order = ring.emplace_back();
-    // A domain is entered on the rail on which the one before it was left.
-    for (int domain = 0; domain < group.domains; ++domain)
-      for (int i = 0; i < k; ++i)
-        order.push_back(domain * k + ((channel - domain + i) % k + k) % k);
-  }
+  for (int channel = 0; channel < plan.channels; ++channel)
+    ring.push_back(ring_order(group, channel));
   plan.owner = ring;
   const bool reduces = op != Collective::all_gather, gathers = op != Collective::reduce_scatter;
   int step = 0;

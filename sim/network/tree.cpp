@@ -4,59 +4,61 @@
 #include <algorithm>
 #include <bit>
 
-#include "sim/network/algorithm.h"
+#include "sim/network/nccl.h"
 
 namespace stepsim {
 namespace {
 
-// Measured over the ring's bus bandwidth (Together AI nccl-tests, B200 with NDR: 339 of 388 GB/s on
-// 2 nodes, 190-196 of 389 on 4 to 64).
-constexpr double two_domain_fraction = 0.87, many_domain_fraction = 0.5;
+// Measured over the ring's bus bandwidth (Together AI nccl-tests, B200 with NDR: 556 of 698 GB/s on
+// one node, 339 of 388 on 2, 190-196 of 389 on 4 to 64).
+double tree_part(int domains) { return domains == 1 ? 0.8 : domains == 2 ? 0.87 : 0.5; }
 
-/// Tree 0 is a binary heap of the domains; tree 1 its mirror image, so that nobody is inside both.
-int parent(int tree, int domain, int domains) {
+}  // namespace
+
+// Tree 0 is a binary heap of the domains; tree 1 its mirror image, so that nobody is inside both.
+int tree_parent(int tree, int domain, int domains) {
   const int heap = tree == 0 ? domain : domains - 1 - domain;
   if (heap == 0) return -1;
   const int above = (heap - 1) / 2;
   return tree == 0 ? above : domains - 1 - above;
 }
 
-int depth(int tree, int domain, int domains) {
+int tree_depth(int tree, int domain, int domains) {
   int levels = 0;
-  for (int d = parent(tree, domain, domains); d >= 0; d = parent(tree, d, domains)) ++levels;
+  for (int d = tree_parent(tree, domain, domains); d >= 0; d = tree_parent(tree, d, domains))
+    ++levels;
   return levels;
 }
 
-}  // namespace
-
-bool tree_serves(Collective op, const GroupPlacement& group) {
-  return op == Collective::all_reduce && group.domains > 1;
+// In one domain the tree is a chain up and down, and NCCL's model never picks it there.
+bool tree_serves(Collective op, const GroupPlacement&, const Cluster&) {
+  return op == Collective::all_reduce;
 }
 
 CollectiveCost tree_cost(Collective op, Bytes bytes, const GroupPlacement& group,
-                         const Cluster& cluster) {
+                         const Cluster& cluster, Protocol protocol) {
   const double k = group.per_domain;
-  const bool two = group.domains == 2;
   const double levels = std::bit_width(static_cast<unsigned>(group.domains)) - 1;
   CollectiveCost cost;
-  cost.latency = start_up(cluster) +
-                 2 * ((k - 1) * cluster.device.nvlink_latency + levels * group.network_latency);
+  cost.latency = (start_up(cluster) +
+                  2 * ((k - 1) * cluster.device.nvlink_latency + levels * group.network_latency)) *
+                 latency_factor(protocol);
   const Seconds transfer =
-      ring_transfer(2, bytes, group, cluster) / (two ? two_domain_fraction : many_domain_fraction);
+      ring_transfer(2, bytes, group, cluster, protocol) / tree_part(group.domains);
   cost.duration = cost.latency + transfer;
   // Each of the 2k channels carries 1/(2k) of the bytes. A domain's member on the network side
   // sends four such parts (up and to two children where it is inside, up where it is a leaf), two
   // of them when there are only two domains.
-  const Bytes network = (two ? 1.0 : 2.0) / k * bytes;
+  const double parts = group.domains == 1 ? 0 : group.domains == 2 ? 1 : 2;
+  const Bytes network = parts / k * bytes;
   const Bytes nvlink = 2 * (k - 1) / k * bytes;
   cost.wire_bytes = network + nvlink;
   if (transfer > Seconds{}) {
     cost.nvlink_rate = nvlink / transfer;
     cost.nic_rate = network / transfer;
   }
-  cost.protocol = "Simple";
-  cost.channels = cost.sms = ring_channels(cluster);
-  set_memory_rate(op, cost);
+  const int channels = allowed_channels(ring_channels(group, cluster), cluster);
+  occupy(cost, protocol, busy_channels(bytes, channels, protocol, 1), operands(op));
   return cost;
 }
 
@@ -70,7 +72,7 @@ Plan tree_plan(Collective, const GroupPlacement& group) {
       return domain * k + (rail + position) % k;
     };
     int deepest = 0;
-    for (int d = 0; d < domains; ++d) deepest = std::max(deepest, depth(tree, d, domains));
+    for (int d = 0; d < domains; ++d) deepest = std::max(deepest, tree_depth(tree, d, domains));
     const int last = 2 * (k - 1 + deepest) - 1;
     // Up: along the chain to the member on the network side, then towards the root. Down: the same
     // moves, mirrored in time.
@@ -80,9 +82,9 @@ Plan tree_plan(Collective, const GroupPlacement& group) {
     };
     for (int d = 0; d < domains; ++d) {
       for (int p = k - 1; p > 0; --p) exchange(k - 1 - p, member(d, p), member(d, p - 1));
-      const int above = parent(tree, d, domains);
+      const int above = tree_parent(tree, d, domains);
       if (above >= 0)
-        exchange(k - 1 + deepest - depth(tree, d, domains), member(d, 0), member(above, 0));
+        exchange(k - 1 + deepest - tree_depth(tree, d, domains), member(d, 0), member(above, 0));
     }
   }
   std::stable_sort(plan.moves.begin(), plan.moves.end(),

@@ -134,7 +134,8 @@ TEST_CASE("a measured time is compared only with its own settings") {
 }
 
 TEST_CASE("help fits 100 columns") {
-  for (const char* words : {"--help", "run --help", "list --help"}) {
+  for (const char* words :
+       {"--help", "run --help", "list --help", "collective --help", "validate --help"}) {
     std::istringstream text(output(words));
     for (std::string line; std::getline(text, line);) {
       CAPTURE(line);

@@ -98,11 +98,11 @@ TEST_CASE("Bridge's sections: known but not modelled is listed once, misspelt is
   const Scenario s = read(
       R"({"cluster": {"system": "dgx-h100", "nodes": 1}, "model": {"hf_config": "llama3-8b", "rotary_base": 500000, "new_field_of_tomorrow": 1},
     "ddp": {"check_for_nan_in_grad": true}, "train": {"global_batch_size": 8, "train_iters": 100}, "dataset": {"seq_length": 8192},
-    "checkpoint": {"save": "x"}, "logger": {}, "env_vars": {"NCCL_NVLS_ENABLE": 0, "CUDA_DEVICE_MAX_CONNECTIONS": "1"}, "_target_": "x"})");
+    "checkpoint": {"save": "x"}, "logger": {}, "env_vars": {"NCCL_GRAPH_REGISTER": 0, "CUDA_DEVICE_MAX_CONNECTIONS": "1"}, "_target_": "x"})");
   CHECK(s.not_modelled ==
         std::vector<std::string>{"checkpoint", "logger", "model.new_field_of_tomorrow",
                                  "model.rotary_base", "ddp.check_for_nan_in_grad",
-                                 "train.train_iters", "env_vars.NCCL_NVLS_ENABLE"});
+                                 "train.train_iters", "env_vars.NCCL_GRAPH_REGISTER"});
   CHECK(s.launch_env.max_connections == 1);
 }
 

@@ -29,9 +29,9 @@ using Complaints = std::vector<std::string>;
 struct LayerRow {
   std::string_view name;
   int rank;
-  std::array<std::string_view, 9> may_include;
+  std::array<std::string_view, 10> may_include;
 };
-constexpr std::array<LayerRow, 10> layers{{
+constexpr std::array<LayerRow, 11> layers{{
     {"base", 0, {}},
     {"engine", 1, {"base/"}},
     {"config", 1, {"base/"}},
@@ -47,10 +47,14 @@ constexpr std::array<LayerRow, 10> layers{{
     {"simulate",
      5,
      {"base/", "engine/", "config/", "cost/", "network/", "parallel/", "lower/", "report/"}},
+    {"study",
+     6,
+     {"base/", "engine/", "config/", "cost/", "network/", "parallel/", "lower/", "report/",
+      "simulate."}},
     {"app",
      7,
      {"base/", "engine/", "config/", "cost/", "network/", "parallel/", "lower/", "report/",
-      "simulate."}},
+      "simulate.", "study/"}},
 }};
 
 /// "sim/engine/engine.h" -> "engine"; "sim/simulate.cpp" -> "simulate".

@@ -37,6 +37,16 @@ inline Cluster dgx_h100(int nodes) {
   return cluster;
 }
 
+/// The same with NVLS at 300 GB/s on the wire after 30 us, SHARP, and nothing forbidden.
+inline Cluster with_switches(int nodes) {
+  Cluster cluster = dgx_h100(nodes);
+  cluster.device.architecture = "hopper";
+  cluster.device.nvls_efficiency = 0.6;
+  cluster.device.nvls_latency = 30.0_us;
+  cluster.nccl.collnet = true;
+  return cluster;
+}
+
 /// Trays of four GPUs and four NICs; 18 trays share NVLink.
 inline Cluster gb200_nvl72(int nodes) {
   Cluster cluster = dgx_h100(nodes);

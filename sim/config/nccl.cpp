@@ -1,0 +1,137 @@
+#include "sim/config/nccl.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/base/table.h"
+#include "sim/config/reader.h"
+
+namespace stepsim {
+namespace {
+
+using nlohmann::json;
+using Masks = std::array<unsigned, nccl_functions.size()>;
+
+std::string small_letters(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
+std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t start = 0; start <= text.size();) {
+    const size_t end = std::min(text.find(separator, start), text.size());
+    parts.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
+
+/// A list of names, or all but them behind "^". NCCL takes "collnet" for CollnetDirect.
+unsigned mask_of(const Reader& env_vars, const std::string& key, std::string list,
+                 std::span<const std::string_view> names) {
+  const bool inverted = list.starts_with('^');
+  if (inverted) list.erase(0, 1);
+  const unsigned every = (1U << names.size()) - 1;
+  unsigned mask = 0;
+  for (const std::string& name : parts_of(list, ',')) {
+    const std::string meant = name == "collnet" ? "collnetdirect" : name;
+    const auto found = std::find(names.begin(), names.end(), meant);
+    if (found == names.end())
+      env_vars.fail(key,
+                    "unknown name '" + printable(name) + "'" +
+                        suggestion(name, std::vector<std::string>(names.begin(), names.end())));
+    mask |= 1U << (found - names.begin());
+  }
+  if (inverted) mask = every & ~mask;
+  if (mask == 0) env_vars.fail(key, "leaves nothing to choose from");
+  return mask;
+}
+
+/// "ring", "ring,tree", "^tree", "allreduce:tree;allgather:ring".
+Masks read_names(const Reader& env_vars, const std::string& key,
+                 std::span<const std::string_view> names) {
+  Masks masks{};
+  const json* value = env_vars.find(key);
+  if (value == nullptr) return masks;
+  if (!value->is_string()) env_vars.fail(key, "must be names as text, such as \"ring,tree\"");
+  const std::string text = small_letters(value->get<std::string>());
+  if (text.empty()) return masks;
+  for (const std::string& part : parts_of(text, ';')) {
+    const size_t colon = part.find(':');
+    if (colon == std::string::npos) {
+      masks.fill(mask_of(env_vars, key, part, names));
+      continue;
+    }
+    const std::string function = part.substr(0, colon);
+    const auto* found = std::find(nccl_functions.begin(), nccl_functions.end(), function);
+    if (found == nccl_functions.end())
+      env_vars.fail(key, "unknown function '" + printable(function) + "'" +
+                             suggestion(function, std::vector<std::string>(nccl_functions.begin(),
+                                                                           nccl_functions.end())));
+    masks[static_cast<size_t>(found - nccl_functions.begin())] =
+        mask_of(env_vars, key, part.substr(colon + 1), names);
+  }
+  return masks;
+}
+
+/// A whole number, written as one or as text; environment variables are text.
+std::optional<int> read_count(const Reader& env_vars, const std::string& key, int low, int high) {
+  const json* value = env_vars.find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) return env_vars.integer(key, low, {low, high});
+  const std::string text = value->get<std::string>();
+  if (text.empty()) return std::nullopt;
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < low || number > high)
+    env_vars.fail(key, "must be an integer from " + std::to_string(low) + " to " +
+                           std::to_string(high) + "; got '" + printable(text) + "'");
+  return number;
+}
+
+/// "2.29.7" -> 22907, as NCCL counts; 0 when it is no such text.
+int version_number(const std::string& version) {
+  int number = 0, parts = 0;
+  for (const std::string& part : parts_of(version, '.')) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc{} || end == part.data() || value < 0 || value > 99 || parts == 3) break;
+    number = number * 100 + value;
+    ++parts;
+  }
+  if (parts < 2) return 0;
+  return parts == 2 ? number * 100 : number;
+}
+
+}  // namespace
+
+NcclSettings read_nccl(const Reader& env_vars, const std::string& version) {
+  constexpr int most_channels = 64;
+  NcclSettings nccl;
+  nccl.version = version_number(version);
+  nccl.algorithms = read_names(env_vars, "NCCL_ALGO", nccl_algorithms);
+  nccl.protocols = read_names(env_vars, "NCCL_PROTO", nccl_protocols);
+  // 2, the default, asks the driver; the device's file says whether there is NVLink SHARP.
+  nccl.nvls = read_count(env_vars, "NCCL_NVLS_ENABLE", 0, 2).value_or(2) > 0;
+  nccl.collnet = read_count(env_vars, "NCCL_COLLNET_ENABLE", 0, 1).value_or(0) > 0;
+  nccl.min_ctas = read_count(env_vars, "NCCL_MIN_CTAS", 1, most_channels).value_or(0);
+  nccl.max_ctas = read_count(env_vars, "NCCL_MAX_CTAS", 1, most_channels).value_or(0);
+  const auto channels = read_count(env_vars, "NCCL_MAX_NCHANNELS", 1, most_channels);
+  if (channels) nccl.max_ctas = nccl.max_ctas > 0 ? std::min(nccl.max_ctas, *channels) : *channels;
+  if (nccl.max_ctas > 0 && nccl.min_ctas > nccl.max_ctas)
+    env_vars.fail("NCCL_MIN_CTAS", "must be at most the largest number of channels, " +
+                                       std::to_string(nccl.max_ctas) + "; got " +
+                                       std::to_string(nccl.min_ctas));
+  nccl.channels_per_net_peer =
+      read_count(env_vars, "NCCL_NCHANNELS_PER_NET_PEER", 1, most_channels).value_or(0);
+  nccl.zero_ctas = read_count(env_vars, "NCCL_CTA_POLICY", 0, 2).value_or(0) == 2;
+  return nccl;
+}
+
+}  // namespace stepsim
