@@ -18,7 +18,7 @@ using nlohmann::json;
 
 // A share of bandwidth or rate below this is a slip of the pen; 0 means removed where it is
 // allowed.
-constexpr double smallest_share = 0.001;
+constexpr double least_share = 0.001;
 constexpr double least_slowdown = 0.1, most_slowdown = 100;
 
 /// Collects faults one by one; every message points at the entry that is wrong.
@@ -64,7 +64,7 @@ double FaultReader::share(const Reader& fault, const char* key, bool zero_allowe
     fault.fail(key,
                "0 takes the GPU off this network, and what a library falls back to is not "
                "modelled; give the share of bandwidth that is left");
-  if (value > 0 && value < smallest_share)
+  if (value > 0 && value < least_share)
     fault.fail(key, std::string("must be ") + (zero_allowed ? "0 (removed) or " : "") +
                         "from 0.001 to 1; got " + fault.text_of(key));
   if (sections_.costs.present() && fault.has(key))

@@ -214,7 +214,6 @@ std::string rank_name(int rank, int stage) {
   return fmt::format("rank {} (stage {})", rank, stage);
 }
 
-/// What the injected faults cost, and who is late.
 /// Through what kernels lose time to communication beside them; nothing when they lose none.
 void write_contention(Page& page, const Report& r, const Milliseconds& ms) {
   if (!r.contention || r.contention->seconds() <= 1e-9 * r.step_seconds) return;
@@ -226,6 +225,7 @@ void write_contention(Page& page, const Report& r, const Milliseconds& ms) {
   page.paragraph("Contention     ", text, 2);
 }
 
+/// What the injected faults cost, and who is late.
 void write_faults(Page& page, const Report& r, const Milliseconds& ms) {
   if (!r.faults) return;
   const FaultCost& f = *r.faults;
