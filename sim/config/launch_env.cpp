@@ -1,28 +1,31 @@
-// Launch-time environment: how many queues the host issues kernels through, and what norm kernels
-// leave to communication (CUDA C++ Programming Guide;
+// Launch-time environment: NVLS, how many queues the host issues kernels through, and what norm
+// kernels leave to communication (CUDA C++ Programming Guide;
 // transformer_engine/pytorch/module/_common.py).
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "sim/config/environment.h"
 #include "sim/config/resolve.h"
 
 namespace stepsim {
 
-namespace {
-
-/// An environment variable's integer, as a number or as its text.
-int variable(const Reader& env, const std::string& key, int absent, int least, int most) {
-  const nlohmann::json* value = env.find(key);
-  if (value == nullptr || !value->is_string())
-    return static_cast<int>(env.integer(key, absent, {least, most}));
+std::optional<int> environment_count(const Reader& env_vars, const std::string& key, int low,
+                                     int high) {
+  const nlohmann::json* value = env_vars.find(key);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  if (!value->is_string()) return env_vars.integer(key, low, {low, high});
   const std::string text = value->get<std::string>();
-  const bool digits = !text.empty() && text.size() <= 4 &&
-                      text.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits || std::stoi(text) < least || std::stoi(text) > most)
-    env.fail(key, "must be an integer from " + std::to_string(least) + " to " +
-                      std::to_string(most) + "; got '" + printable(text) + "'");
-  return std::stoi(text);
+  if (text.empty()) return std::nullopt;
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < low || number > high)
+    env_vars.fail(key, "must be an integer from " + std::to_string(low) + " to " +
+                           std::to_string(high) + "; got '" + printable(text) + "'");
+  return number;
 }
+
+namespace {
 
 /// What the launcher sets where the scenario says nothing: by GPU generation and parallelism
 /// (Megatron-Bridge v0.5.1 recipes/run_plugins.py, PerfEnvPlugin). Megatron-LM sets nothing.
@@ -52,17 +55,25 @@ void resolve_launch_env(const ScenarioSections& sections, Scenario& scenario) {
   const LaunchEnv absent = launcher_default(sections, scenario);
   LaunchEnv& env = scenario.launch_env;
   const auto read = [&](const std::string& name, int fallback, int least, int most) {
-    const int value = variable(env_vars, name, fallback, least, most);
+    const int value = environment_count(env_vars, name, least, most).value_or(fallback);
     if (!scenario.costs) scenario.effective["env_vars." + name] = std::to_string(value);
     return value;
   };
   const std::string queues = "CUDA_DEVICE_MAX_CONNECTIONS";
-  env.max_connections_set = env_vars.find(queues) != nullptr;
+  env.max_connections_set = environment_count(env_vars, queues, 1, 32).has_value();
   env.max_connections = read(queues, absent.max_connections, 1, 32);
   env.norm_margin_forward =
       read("NVTE_FWD_LAYERNORM_SM_MARGIN", absent.norm_margin_forward, 0, 128);
   env.norm_margin_backward =
       read("NVTE_BWD_LAYERNORM_SM_MARGIN", absent.norm_margin_backward, 0, 128);
+  // Bridge's recipes turn NVLS off, but with registered user buffers
+  // (recipes/utils/environment_utils.py, scripts/training/recipe_runner.py).
+  const std::string nvls = "NCCL_NVLS_ENABLE";
+  if (sections.dialect == Dialect::bridge && !environment_count(env_vars, nvls, 0, 2)) {
+    scenario.cluster.nccl.nvls = sections.ddp.boolean("nccl_ub", false);
+    if (!scenario.costs)
+      scenario.effective["env_vars." + nvls] = scenario.cluster.nccl.nvls ? "1" : "0";
+  }
 }
 
 }  // namespace stepsim

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/table.h"
+#include "sim/config/environment.h"
 #include "sim/config/reader.h"
 
 namespace stepsim {
@@ -80,21 +81,6 @@ Masks read_names(const Reader& env_vars, const std::string& key,
   return masks;
 }
 
-/// A whole number, written as one or as text; environment variables are text.
-std::optional<int> read_count(const Reader& env_vars, const std::string& key, int low, int high) {
-  const json* value = env_vars.find(key);
-  if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) return env_vars.integer(key, low, {low, high});
-  const std::string text = value->get<std::string>();
-  if (text.empty()) return std::nullopt;
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < low || number > high)
-    env_vars.fail(key, "must be an integer from " + std::to_string(low) + " to " +
-                           std::to_string(high) + "; got '" + printable(text) + "'");
-  return number;
-}
-
 /// "2.29.7" -> 22907, as NCCL counts; 0 when it is no such text.
 int version_number(const std::string& version) {
   int number = 0, parts = 0;
@@ -118,19 +104,19 @@ NcclSettings read_nccl(const Reader& env_vars, const std::string& version) {
   nccl.algorithms = read_names(env_vars, "NCCL_ALGO", nccl_algorithms);
   nccl.protocols = read_names(env_vars, "NCCL_PROTO", nccl_protocols);
   // 2, the default, asks the driver; the device's file says whether there is NVLink SHARP.
-  nccl.nvls = read_count(env_vars, "NCCL_NVLS_ENABLE", 0, 2).value_or(2) > 0;
-  nccl.collnet = read_count(env_vars, "NCCL_COLLNET_ENABLE", 0, 1).value_or(0) > 0;
-  nccl.min_ctas = read_count(env_vars, "NCCL_MIN_CTAS", 1, most_channels).value_or(0);
-  nccl.max_ctas = read_count(env_vars, "NCCL_MAX_CTAS", 1, most_channels).value_or(0);
-  const auto channels = read_count(env_vars, "NCCL_MAX_NCHANNELS", 1, most_channels);
+  nccl.nvls = environment_count(env_vars, "NCCL_NVLS_ENABLE", 0, 2).value_or(2) > 0;
+  nccl.collnet = environment_count(env_vars, "NCCL_COLLNET_ENABLE", 0, 1).value_or(0) > 0;
+  nccl.min_ctas = environment_count(env_vars, "NCCL_MIN_CTAS", 1, most_channels).value_or(0);
+  nccl.max_ctas = environment_count(env_vars, "NCCL_MAX_CTAS", 1, most_channels).value_or(0);
+  const auto channels = environment_count(env_vars, "NCCL_MAX_NCHANNELS", 1, most_channels);
   if (channels) nccl.max_ctas = nccl.max_ctas > 0 ? std::min(nccl.max_ctas, *channels) : *channels;
   if (nccl.max_ctas > 0 && nccl.min_ctas > nccl.max_ctas)
     env_vars.fail("NCCL_MIN_CTAS", "must be at most the largest number of channels, " +
                                        std::to_string(nccl.max_ctas) + "; got " +
                                        std::to_string(nccl.min_ctas));
   nccl.channels_per_net_peer =
-      read_count(env_vars, "NCCL_NCHANNELS_PER_NET_PEER", 1, most_channels).value_or(0);
-  nccl.zero_ctas = read_count(env_vars, "NCCL_CTA_POLICY", 0, 2).value_or(0) == 2;
+      environment_count(env_vars, "NCCL_NCHANNELS_PER_NET_PEER", 1, most_channels).value_or(0);
+  nccl.zero_ctas = environment_count(env_vars, "NCCL_CTA_POLICY", 0, 2).value_or(0) == 2;
   return nccl;
 }
 

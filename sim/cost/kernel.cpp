@@ -44,14 +44,21 @@ double wave_efficiency(const Gemm& gemm, int tile_m, int tile_n, int sms) {
 }
 
 Kernel operator/(const Kernel& kernel, double parts) {
-  return {kernel.duration / parts, kernel.memory * (1 / parts), kernel.sms,
+  return {kernel.duration / parts,
+          kernel.memory * (1 / parts),
+          kernel.sms,
           static_cast<int64_t>(std::ceil(static_cast<double>(kernel.blocks) / parts)),
-          kernel.persistent};
+          kernel.persistent,
+          kernel.saturating_sms};
 }
 
 Kernel operator+(const Kernel& kernel, const Kernel& rider) {
-  return {kernel.duration + rider.duration, kernel.memory + rider.memory, kernel.sms, kernel.blocks,
-          kernel.persistent};
+  return {kernel.duration + rider.duration,
+          kernel.memory + rider.memory,
+          kernel.sms,
+          kernel.blocks,
+          kernel.persistent,
+          kernel.saturating_sms};
 }
 
 Kernel KernelModel::slowed(Kernel kernel) const {
@@ -78,7 +85,7 @@ Kernel KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
                moved / (device_.memory_bandwidth * device_.memory_efficiency)) +
       device_.kernel_gap;
   return slowed({duration, std::max(moved, read_by_waves), used, static_cast<int64_t>(grid.tiles),
-                 device_.persistent_gemm});
+                 device_.persistent_gemm, 0});
 }
 
 double KernelModel::attention_rate(const Attention& a, FlopsPerSecond asymptote) const {
@@ -136,6 +143,7 @@ Kernel KernelModel::streaming(Bytes bytes) const {
 
 Kernel KernelModel::persistent(Bytes bytes, int margin) const {
   Kernel kernel = streaming(bytes);
+  kernel.saturating_sms = kernel.sms;
   kernel.sms = std::max(1, device_.sms - margin);
   kernel.blocks = kernel.sms;
   return kernel;

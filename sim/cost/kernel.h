@@ -36,10 +36,16 @@ struct Kernel {
   int sms = 0;              ///< SMs that give it full speed; 0: it never shares them (a given time)
   int64_t blocks = 0;       ///< equal blocks that it places on them; 0: many small ones
   bool persistent = false;  ///< they stay to its end
+  int saturating_sms = 0;   ///< SMs that give its full rate; 0: `sms`
 };
 /// A given time: nothing is known of what it shares.
 inline Kernel given_kernel(Seconds duration) {
-  return {.duration = duration, .memory = {}, .sms = 0, .blocks = 0, .persistent = false};
+  return {.duration = duration,
+          .memory = {},
+          .sms = 0,
+          .blocks = 0,
+          .persistent = false,
+          .saturating_sms = 0};
 }
 /// One of `parts` equal pieces.
 Kernel operator/(const Kernel& kernel, double parts);

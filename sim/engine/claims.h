@@ -35,6 +35,7 @@ struct ProcessorClaim {
   bool yields = false;      ///< hold, take: behind a runner that starts at the same instant
   uint32_t count = 0;       ///< processors; of a runner: those that give it full speed
   uint32_t blocks = 0;      ///< of a runner: equal blocks of work; 0: many small ones
+  uint32_t saturating = 0;  ///< of a runner with blocks: as many as give its full rate; 0: `count`
 };
 
 /// Claims that many tasks make alike: rows [first, last) of both tables.

@@ -37,6 +37,7 @@ class Execution {
   void resolve_roots();
   void run_flows();
 
+  EngineCounts counts() const;
   bool finished() const { return resolved_ == graph_.task_count(); }
   Timeline take_timeline() && { return std::move(timeline_); }
   Deadlock deadlock() const;
@@ -76,6 +77,7 @@ class Execution {
   std::vector<uint32_t> ready_, placed_;     ///< holders of this instant
   std::vector<uint32_t> watched_;            ///< runners waited for anew
   size_t running_ = 0;                       ///< flows that arrived and did not finish
+  EngineCounts counts_;
   std::unique_ptr<FairShare> fair_share_;
   std::unique_ptr<ProcessorPools> pools_;
 };
@@ -207,7 +209,15 @@ void Execution::run_flows() {
   }
 }
 
+EngineCounts Execution::counts() const {
+  EngineCounts counts = counts_;
+  if (fair_share_) counts.solved_flows = fair_share_->solved_flows();
+  return counts;
+}
+
 void Execution::settle(double now) {
+  ++counts_.changes;
+  counts_.running_flows += running_;
   pools_->for_each_changed([&](PoolId pool) {
     const uint32_t free = pools_->free(pool);
     for (const ProcessorPools::Runner& runner : pools_->runners(pool))
@@ -380,6 +390,7 @@ std::variant<Timeline, Deadlock> run(const TaskGraph& graph, EngineOptions optio
     execution.share(contended_resources(graph), contended_pools(graph));
   execution.resolve_roots();
   execution.run_flows();
+  if (options.counts != nullptr) *options.counts = execution.counts();
   if (!execution.finished()) return execution.deadlock();
   return std::move(execution).take_timeline();
 }

@@ -12,8 +12,16 @@
 
 namespace stepsim {
 
+/// How much of the shared flows is solved again when something changes.
+struct EngineCounts {
+  uint64_t changes = 0;        ///< instants at which a flow joined, left or got other processors
+  uint64_t solved_flows = 0;   ///< flows whose speed was worked out then, over all of them
+  uint64_t running_flows = 0;  ///< flows under way then, over all of them
+};
+
 struct EngineOptions {
-  bool sharing = true;  ///< false: every task runs at full speed whatever its claims
+  bool sharing = true;             ///< false: every task runs at full speed whatever its claims
+  EngineCounts* counts = nullptr;  ///< filled when set
 };
 
 /// The timeline, or the deadlock that keeps the graph from finishing.

@@ -212,6 +212,7 @@ void FairShare::fill() {
     open -= closed;
   }
   for (uint32_t f : component_flows_) change_speed(f, flows_[f].closed_speed);
+  solved_flows_ += component_flows_.size();
 }
 
 }  // namespace stepsim

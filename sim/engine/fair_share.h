@@ -59,6 +59,7 @@ class FairShare {
   /// Speeds again wherever a flow joined or left. The result is valid until the next call.
   std::span<const SpeedChange> settle();
   double speed(uint32_t flow) const { return flows_[flow].speed; }
+  uint64_t solved_flows() const { return solved_flows_; }  ///< by all calls of settle
 
  private:
   /// A flow on a resource.
@@ -98,6 +99,7 @@ class FairShare {
   std::vector<uint32_t> lone_;  ///< flows on no contended link that joined or whose cap changed
   std::vector<SpeedChange> changes_;
   uint32_t visit_ = 0;
+  uint64_t solved_flows_ = 0;
 };
 
 }  // namespace stepsim

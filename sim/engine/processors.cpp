@@ -14,6 +14,15 @@ uint64_t waves(uint64_t blocks, uint64_t processors) {
   return (blocks + processors - 1) / processors;
 }
 
+/// T(n) of processors.h, in units in which a full-rate pass over one block is 1.
+double wave_time(const ProcessorClaim& runner, uint32_t processors) {
+  const double saturating = runner.saturating > 0 ? runner.saturating : runner.count;
+  const auto wave = [&](uint32_t blocks) {
+    return blocks == 0 ? 0 : blocks / std::min(1.0, blocks / saturating);
+  };
+  return runner.blocks / processors * wave(processors) + wave(runner.blocks % processors);
+}
+
 }  // namespace
 
 std::vector<uint8_t> contended_pools(const TaskGraph& graph) {
@@ -47,8 +56,7 @@ std::vector<uint8_t> contended_pools(const TaskGraph& graph) {
 double runner_speed(const ProcessorClaim& runner, uint32_t free) {
   if (free >= runner.count) return 1;
   if (runner.blocks == 0) return static_cast<double>(free) / runner.count;
-  return static_cast<double>(waves(runner.blocks, runner.count)) /
-         static_cast<double>(waves(runner.blocks, free));
+  return wave_time(runner, runner.count) / wave_time(runner, free);
 }
 
 double wave_end_seconds(const ProcessorClaim& runner, double done, double total) {

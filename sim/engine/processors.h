@@ -3,13 +3,16 @@
 // A holder keeps its processors from the moment it gets them until it finishes: a communication
 // kernel's blocks are never preempted. A runner (a compute kernel) runs on what nobody holds. With
 // n = size - held free processors, at least 1, and `count` that give it full speed:
-//   speed = 1                                              n >= count
-//         = ceil(blocks / count) / ceil(blocks / n)        equal blocks: waves are whole
-//         = n / count                                      many small blocks
-// A holder that arrives while a runner occupies the processors it needs (count > size - the
-// runner's count) gets them where the runner's wave ends, W = ceil(blocks / count) waves being
-// equal parts of its work, or 1 when the blocks are persistent; small blocks free processors at
-// once. A runner that starts at the holder's instant counts only when the holder yields.
+//   speed = 1                      n >= count
+//         = n / count              many small blocks
+//         = T(count) / T(n)        equal blocks: T(n) adds waves of n blocks and a last one of the
+//                                  rest; b blocks work at the rate min(1, b / saturating)
+// With saturating = count (arithmetic) that is ceil(blocks / count) / ceil(blocks / n);
+// memory-bound kernels saturate sooner. A holder that arrives while a runner occupies the
+// processors it needs (count > size - the runner's count) gets them where the runner's wave ends, W
+// = ceil(blocks / count) waves being equal parts of its work, or 1 when the blocks are persistent;
+// small blocks free processors at once. A runner that starts at the holder's instant counts only
+// when the holder yields.
 #pragma once
 
 #include <cstdint>

@@ -60,15 +60,11 @@ ClaimSetId Resources::set() {
   return id;
 }
 
-ClaimSetId Resources::kernel(uint32_t device, double memory_rate, uint32_t sms, uint32_t blocks,
-                             bool persistent) {
-  if (!shared_.device || sms == 0) return no_claims;
+ClaimSetId Resources::kernel(uint32_t device, double memory_rate, const ProcessorClaim& runner) {
+  if (!shared_.device || runner.count == 0) return no_claims;
   claims_.push_back({port(device, memory), static_cast<float>(memory_rate), 1});
-  processors_.push_back({.pool = PoolId{device},
-                         .role = Role::run,
-                         .persistent = persistent,
-                         .count = sms,
-                         .blocks = blocks});
+  processors_.push_back(runner);
+  processors_.back().pool = PoolId{device};
   return set();
 }
 

@@ -56,9 +56,8 @@ class Resources {
   /// stand for the network.
   std::vector<ResourceId> route(const Fabric& fabric, int from_gpu, int to_gpu);
 
-  /// A kernel that would read and write memory at that rate, on `sms` SMs at full speed.
-  ClaimSetId kernel(uint32_t device, double memory_rate, uint32_t sms, uint32_t blocks,
-                    bool persistent);
+  /// A kernel that would read and write memory at that rate; `runner` says how it uses SMs.
+  ClaimSetId kernel(uint32_t device, double memory_rate, const ProcessorClaim& runner);
   /// A transfer that loads `out`'s ports outward and `in`'s inward; `route` replaces their NICs.
   ClaimSetId transfer(uint32_t out, uint32_t in, const TransferLoad& load, Held held,
                       std::span<const ResourceId> route);

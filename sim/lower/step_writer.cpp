@@ -204,8 +204,7 @@ const std::vector<CollectiveClaims>& StepWriter::claims_of(uint32_t device, cons
   if (!added) return found->second;
   for (const TemplateOp& op : t.ops) {
     if (op.stream == Stream::compute) {
-      found->second.push_back({.transfer = resources_->kernel(device, op.memory_rate, op.sms,
-                                                              op.blocks, op.persistent)});
+      found->second.push_back({.transfer = resources_->kernel(device, op.memory_rate, op.runner)});
       continue;
     }
     const TransferLoad load{op.nvlink_rate, op.nic_rate, op.memory_rate, op.sms};
@@ -282,10 +281,7 @@ TaskId StepWriter::kernel(uint32_t device, const Kernel& kernel, Label label) {
       builder_.add_task(kernel.duration.value, stream_id(device, Stream::compute), label.packed());
   if (kernel.sms > 0 && kernel.duration > Seconds{}) {
     const double rate = (kernel.memory / kernel.duration).value;
-    claim(
-        {task, task}, 0,
-        {.transfer = resources_->kernel(device, rate, static_cast<uint32_t>(kernel.sms),
-                                        static_cast<uint32_t>(kernel.blocks), kernel.persistent)});
+    claim({task, task}, 0, {.transfer = resources_->kernel(device, rate, runner_of(kernel))});
   }
   drain_pending(device, task);
   if (host != no_task) builder_.add_start_edge(host, task, launch_seconds_);

@@ -5,12 +5,21 @@
 
 namespace stepsim {
 
+ProcessorClaim runner_of(const Kernel& kernel) {
+  return {.pool = {},
+          .role = ProcessorClaim::Role::run,
+          .persistent = kernel.persistent,
+          .yields = false,
+          .count = static_cast<uint32_t>(kernel.sms),
+          .blocks = static_cast<uint32_t>(std::min<int64_t>(kernel.blocks, UINT32_MAX)),
+          .saturating = static_cast<uint32_t>(kernel.saturating_sms)};
+}
+
 int32_t TemplateWriter::compute(OpKind op, const Kernel& kernel, int part) {
   TemplateOp t{
       .duration_seconds = kernel.duration.value,
       .memory_rate = kernel.duration > Seconds{} ? (kernel.memory / kernel.duration).value : 0,
-      .sms = static_cast<uint32_t>(kernel.sms),
-      .blocks = static_cast<uint32_t>(std::min<int64_t>(kernel.blocks, UINT32_MAX)),
+      .runner = runner_of(kernel),
       .op = op,
       .pass = pass_,
       .part = saturated_part(static_cast<size_t>(part)),
@@ -34,6 +43,7 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
                .nvlink_rate = cost.nvlink_rate.value,
                .nic_rate = cost.nic_rate.value,
                .memory_rate = cost.hbm_rate.value,
+               .runner = {},
                .sms = static_cast<uint32_t>(cost.sms),
                .op = op,
                .pass = pass_,

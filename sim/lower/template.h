@@ -9,10 +9,14 @@
 
 #include "sim/base/units.h"
 #include "sim/cost/kernel.h"
+#include "sim/engine/claims.h"
 #include "sim/lower/label.h"
 #include "sim/network/collective.h"
 
 namespace stepsim {
+
+/// How a kernel uses SMs; its pool is not set.
+ProcessorClaim runner_of(const Kernel& kernel);
 
 /// One task to be stamped. Operations of one stream follow each other without being told.
 struct TemplateOp {
@@ -25,15 +29,14 @@ struct TemplateOp {
       0;  ///< host time from the start of the template's launches to this one
   double nvlink_rate = 0, nic_rate = 0;  ///< link load while bytes move, bytes/s
   double memory_rate = 0;                ///< memory traffic at full speed, bytes/s
-  uint32_t sms = 0;     ///< SMs: of a kernel those that give it full speed, else those it holds
-  uint32_t blocks = 0;  ///< of a kernel (sim/engine/claims.h)
+  ProcessorClaim runner;                 ///< of a kernel, without its pool
+  uint32_t sms = 0;                      ///< that a communication kernel holds
   std::array<int32_t, 3> after{none, none,
                                none};  ///< operations of this template, beside stream order
   OpKind op{};
   Pass pass{};
   Stream stream = Stream::compute;
   uint8_t part = 0;
-  bool persistent = false;   ///< of a kernel
   bool userbuffers = false;  ///< communication of Transformer Engine's userbuffers, not of NCCL
   bool captured = false;     ///< inside a CUDA graph: its first operation launches all of it
   bool launch_edge = true;   ///< false when earlier launches imply this one

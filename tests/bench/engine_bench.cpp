@@ -104,8 +104,56 @@ TaskGraph shared_nics(uint32_t devices, uint32_t microbatches) {
   return std::move(builder).build();
 }
 
-/// Target: 2 million tasks a second when a quarter are flows that share links.
-void run_shared_nics_64(benchmark::State& state) { run_graph(state, shared_nics(64, 256)); }
+/// What a change solves again is its component: flows solved a change, of those under way.
+void count_components(benchmark::State& state, const TaskGraph& graph) {
+  EngineCounts counts;
+  benchmark::DoNotOptimize(run(graph, {.sharing = true, .counts = &counts}));
+  const auto changes = static_cast<double>(counts.changes);
+  state.counters["solved_a_change"] = static_cast<double>(counts.solved_flows) / changes;
+  state.counters["under_way"] = static_cast<double>(counts.running_flows) / changes;
+}
+
+/// Target: 4 million tasks a second when a quarter are flows that share links.
+void run_shared_nics_64(benchmark::State& state) {
+  const TaskGraph graph = shared_nics(64, 256);
+  run_graph(state, graph);
+  count_components(state, graph);
+}
+
+/// Devices on which everything is shared: kernels and a collective beside them want the memory and
+/// the SMs, and collectives the NIC.
+TaskGraph shared_devices(uint32_t devices, uint32_t kernels) {
+  enum { compute, dp, queues };
+  TaskGraphBuilder builder(devices * queues);
+  for (uint32_t d = 0; d < devices; ++d) {
+    const ResourceId memory = builder.add_resource(3e12), nic = builder.add_resource(50e9);
+    const PoolId sms = builder.add_pool(132);
+    using Role = ProcessorClaim::Role;
+    const Claim traffic{.resource = memory, .rate = 2.5e12F};
+    const Claim wire[] = {{.resource = memory, .rate = 1e12F}, {.resource = nic, .rate = 40e9F}};
+    const ProcessorClaim runs{.pool = sms, .role = Role::run, .count = 132, .blocks = 1000};
+    const ProcessorClaim holds{.pool = sms, .role = Role::hold, .count = 16};
+    const ClaimSetId kernel = builder.add_claims({&traffic, 1}, {&runs, 1});
+    const ClaimSetId collective = builder.add_claims(wire, {&holds, 1});
+    for (uint32_t k = 0; k < kernels; ++k) {
+      const double seconds = 1e-4 + 1e-7 * ((d * 7 + k * 13) % 32);
+      const TaskId task = builder.add_task(seconds, StreamId{d * queues + compute}, 0);
+      builder.set_claims(task, 0, kernel);
+      if (k % 4 != 3) continue;
+      const TaskId reduce = builder.add_task(3e-4, StreamId{d * queues + dp}, 0);
+      builder.set_claims(reduce, 20e-6, collective);
+      builder.add_edge(task, reduce);
+    }
+  }
+  return std::move(builder).build();
+}
+
+/// Target: 2 million tasks a second when every task shares something.
+void run_shared_devices_64(benchmark::State& state) {
+  const TaskGraph graph = shared_devices(64, 4096);
+  run_graph(state, graph);
+  count_components(state, graph);
+}
 
 void build_1f1b(benchmark::State& state) {
   keep_heap();
@@ -123,6 +171,7 @@ BENCHMARK(reference_sweep)->Unit(benchmark::kMillisecond);
 BENCHMARK(run_1f1b_64x512)->Unit(benchmark::kMillisecond);
 BENCHMARK(run_1f1b_512x1536)->Unit(benchmark::kMillisecond);
 BENCHMARK(run_shared_nics_64)->Unit(benchmark::kMillisecond);
+BENCHMARK(run_shared_devices_64)->Unit(benchmark::kMillisecond);
 BENCHMARK(build_1f1b)->Args({64, 512})->Args({512, 1536})->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -68,6 +68,7 @@ void draw_processors(Draft& draft, uint32_t pools, const std::function<uint32_t(
         claim.count = draft.pools[pool] - below(3);
         claim.blocks = below(3) * below(20);
         claim.persistent = below(4) == 0;
+        claim.saturating = below(3) == 0 ? 1 + below(claim.count) : 0;
         break;
       case 2:
         claim.role = Role::hold;

@@ -26,6 +26,9 @@ TEST_CASE("a runner keeps what nobody holds") {
   CHECK(ends("pool sm 8; g 4 @c runs sm 8 in 16; n 100 @tp holds sm 2", "g") == 6);
   // 4 blocks need no more than 6 processors.
   CHECK(ends("pool sm 8; g 4 @c runs sm 8 in 4; n 100 @tp holds sm 2", "g") == 4);
+  // A memory-bound kernel with a block on each of 8, 4 of which saturate it. 6 free: 6 blocks at
+  // the full rate, then 2 at half of it: 6 + 4 in place of 8.
+  CHECK(ends("pool sm 8; g 4 @c runs sm 8 in 8 saturating 4; n 100 @tp holds sm 2", "g") == 5);
   // A margin of two: nothing is lost.
   CHECK(ends("pool sm 8; g 4 @c runs sm 6 in 16; n 100 @tp holds sm 2", "g") == 4);
   // More held than there are: one processor is left.

@@ -124,6 +124,10 @@ inline NamedGraph graph_of(const std::string& text, bool reverse_edges = false) 
           claim.blocks = static_cast<uint32_t>(std::stoul(line.at(w + 1)));
           w += 2;
         }
+        if (w < line.size() && line[w] == "saturating") {
+          claim.saturating = static_cast<uint32_t>(std::stoul(line.at(w + 1)));
+          w += 2;
+        }
         for (; w < line.size() && (line[w] == "yields" || line[w] == "persistent"); ++w)
           (line[w] == "yields" ? claim.yields : claim.persistent) = true;
         processors.push_back(claim);

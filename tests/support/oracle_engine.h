@@ -85,7 +85,17 @@ inline OracleResult run_oracle(const TaskGraph& graph, bool sharing = true) {
   const auto cap = [&](const ProcessorClaim& c) {
     const double n = free(c.pool);
     if (n >= c.count) return 1.0;
-    return c.blocks == 0 ? n / c.count : waves(c.blocks, c.count) / waves(c.blocks, n);
+    if (c.blocks == 0) return n / c.count;
+    // Wave by wave: so many blocks at once, at the rate that they reach together.
+    const auto time = [&](double processors) {
+      double total = 0, left = c.blocks;
+      for (; left > 0; left -= processors) {
+        const double blocks = std::min(left, processors);
+        total += blocks / std::min(1.0, blocks / (c.saturating > 0 ? c.saturating : c.count));
+      }
+      return total;
+    };
+    return time(c.count) / time(n);
   };
   const auto complete = [&](uint32_t task, double now) {
     if (sharing && flow_of[task] != UINT32_MAX) {
