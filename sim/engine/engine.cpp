@@ -28,6 +28,14 @@ struct Pending {
 };
 static_assert(sizeof(Pending) == 16);
 
+/// A flow from when it is ready until it is done.
+struct Shared {
+  uint32_t flow = 0;            ///< row in TaskGraph::flows
+  uint32_t waves = 0;           ///< of runners, that it waits for
+  double finish_seconds = -1;   ///< when it ends if no speed changes; below 0: it is done
+  double wave_end_seconds = 0;  ///< of a runner that somebody waits for
+};
+
 /// One run of one graph.
 class Execution {
  public:
@@ -50,14 +58,16 @@ class Execution {
   void begin_flow(Event arrival);
   void finish_flow(Event event);
   void complete(Event event);
-  void expect_finish(uint32_t flow);
+  void expect_finish(uint32_t slot);
   void place_holders(double now);
   void ask(Event holder);
   void release(std::span<const uint32_t> holders);
-  void take_processors(uint32_t flow, double now);
+  void take_processors(uint32_t slot, double now);
   void settle(double now);
   void expect_wave_end(ProcessorPools::Runner& runner, double now);
-  double work(uint32_t flow) const;
+  double work(uint32_t slot) const;
+  const FlowRow& row_of(uint32_t slot) const { return graph_.flows[slots_[slot].flow]; }
+  bool out_of_date(const Event& finish) const;
   double work_done(const ProcessorPools::Runner& runner, double now) const;
 
   const TaskGraph& graph_;
@@ -65,18 +75,16 @@ class Execution {
   std::unique_ptr<Pending[]> pending_;
   std::unique_ptr<uint32_t[]> worklist_;  ///< room for every task; pages never used cost nothing
   uint32_t resolved_ = 0;
-  /// By flow row, while it runs: when it ends if no speed changes.
-  std::vector<double> flow_finishes_;
+  std::vector<Shared> slots_;  ///< of flows that are ready or run
+  std::vector<uint32_t> free_slots_;
   // Apart, because arrivals are known long ahead, and finishes are few but change: each stays
   // small.
-  EventHeap arrivals_, finishes_;  ///< a finish that is not in `flow_finishes_` is out of date
+  EventHeap arrivals_, finishes_;  ///< a finish that is not its slot's is out of date
   // Holders ask for their processors when they start, and get them where waves of runners end.
-  EventHeap holders_, wave_ends_;  ///< a wave end that is not in `flow_wave_ends_` is out of date
-  std::vector<double> flow_wave_ends_;       ///< by flow row of a runner
-  std::vector<uint32_t> waves_to_wait_for_;  ///< by flow row of a holder
-  std::vector<uint32_t> ready_, placed_;     ///< holders of this instant
-  std::vector<uint32_t> watched_;            ///< runners waited for anew
-  size_t running_ = 0;                       ///< flows that arrived and did not finish
+  EventHeap holders_, wave_ends_;         ///< a wave end likewise
+  std::vector<uint32_t> ready_, placed_;  ///< holders of this instant
+  std::vector<uint32_t> watched_;         ///< runners waited for anew
+  size_t running_ = 0;                    ///< flows that arrived and did not finish
   EngineCounts counts_;
   std::unique_ptr<FairShare> fair_share_;
   std::unique_ptr<ProcessorPools> pools_;
@@ -112,9 +120,6 @@ void Execution::share(std::vector<uint8_t> contended, std::vector<uint8_t> pools
     any = true;
   }
   if (!any) return;
-  flow_finishes_.resize(graph_.flows.size());
-  flow_wave_ends_.resize(pools.empty() ? 0 : graph_.flows.size());
-  waves_to_wait_for_.resize(flow_wave_ends_.size());
   fair_share_ = std::make_unique<FairShare>(graph_, std::move(contended));
   pools_ = std::make_unique<ProcessorPools>(graph_, std::move(pools));
 }
@@ -183,12 +188,19 @@ void Execution::arrive(uint32_t task) {
   const uint32_t flow = index(timeline_.binding[task]);
   timeline_.binding[task] = TaskId{pending_[task].binding};
   const double start = timeline_.start_seconds[task];
-  flow_finishes_[flow] = start + graph_.durations_seconds[task];
+  auto slot = static_cast<uint32_t>(slots_.size());
+  if (free_slots_.empty()) {
+    slots_.emplace_back();
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  slots_[slot] = {.flow = flow, .finish_seconds = start + graph_.durations_seconds[task]};
   for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[flow])) {
     const bool holds = claim.role == Role::hold || claim.role == Role::take;
-    if (holds && pools_->contended(claim.pool)) return holders_.push({start, task, flow});
+    if (holds && pools_->contended(claim.pool)) return holders_.push({start, task, slot});
   }
-  arrivals_.push({start + graph_.flows[flow].latency_seconds, task, flow});
+  arrivals_.push({start + graph_.flows[flow].latency_seconds, task, slot});
 }
 
 /// Flows in time order. All that happens at one instant happens before speeds are settled, so a
@@ -221,79 +233,84 @@ void Execution::settle(double now) {
   pools_->for_each_changed([&](PoolId pool) {
     const uint32_t free = pools_->free(pool);
     for (const ProcessorPools::Runner& runner : pools_->runners(pool))
-      fair_share_->set_cap(runner.flow, runner_speed(runner.claim, free));
+      fair_share_->set_cap(runner.slot, runner_speed(runner.claim, free));
   });
   for (const SpeedChange& change : fair_share_->settle()) {
-    double& finish = flow_finishes_[change.flow];
+    Shared& shared = slots_[change.slot];
+    double& finish = shared.finish_seconds;
     if (change.before != change.after)
       finish = now + (finish - now) * (change.before / change.after);
-    expect_finish(change.flow);
-    if (!flow_wave_ends_.empty() && flow_wave_ends_[change.flow] > 0)
-      watched_.push_back(change.flow);
+    expect_finish(change.slot);
+    if (shared.wave_end_seconds > 0) watched_.push_back(change.slot);
   }
-  for (uint32_t flow : watched_) {
-    for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[flow]))
-      if (ProcessorPools::Runner* const runner = pools_->runner(flow, claim.pool))
+  for (uint32_t slot : watched_) {
+    for (const ProcessorClaim& claim : graph_.processor_claims_of(row_of(slot)))
+      if (ProcessorPools::Runner* const runner = pools_->runner(slot, claim.pool))
         expect_wave_end(*runner, now);
   }
   watched_.clear();
 }
 
-double Execution::work(uint32_t flow) const {
-  const FlowRow& row = graph_.flows[flow];
+double Execution::work(uint32_t slot) const {
+  const FlowRow& row = row_of(slot);
   return graph_.durations_seconds[index(row.task)] - row.latency_seconds;
 }
 
 /// Of a runner that begins now no speed is settled yet: it has done nothing.
 double Execution::work_done(const ProcessorPools::Runner& runner, double now) const {
   if (runner.since_seconds == now) return 0;
-  const double left = (flow_finishes_[runner.flow] - now) * fair_share_->speed(runner.flow);
-  return std::max(0.0, work(runner.flow) - left);
+  const double left = (slots_[runner.slot].finish_seconds - now) * fair_share_->speed(runner.slot);
+  return std::max(0.0, work(runner.slot) - left);
 }
 
 void Execution::expect_wave_end(ProcessorPools::Runner& runner, double now) {
   if (runner.wave_end == 0) return;
+  Shared& shared = slots_[runner.slot];
   const double left = std::max(0.0, runner.wave_end - work_done(runner, now));
   // The last wave ends with the kernel, to the bit.
-  const double end = runner.wave_end >= work(runner.flow)
-                         ? flow_finishes_[runner.flow]
-                         : now + left / fair_share_->speed(runner.flow);
-  flow_wave_ends_[runner.flow] = end;
-  wave_ends_.push({end, index(graph_.flows[runner.flow].task), runner.flow});
+  shared.wave_end_seconds = runner.wave_end >= work(runner.slot)
+                                ? shared.finish_seconds
+                                : now + left / fair_share_->speed(runner.slot);
+  wave_ends_.push({shared.wave_end_seconds, index(row_of(runner.slot).task), runner.slot});
 }
 
 void Execution::begin_flow(Event arrival) {
-  const FlowRow& row = graph_.flows[arrival.flow];
+  const FlowRow& row = row_of(arrival.slot);
   if (row.latency_seconds >= graph_.durations_seconds[arrival.task]) return complete(arrival);
   ++running_;
-  fair_share_->join(arrival.flow);
+  fair_share_->join(arrival.slot, slots_[arrival.slot].flow);
   for (const ProcessorClaim& claim : graph_.processor_claims_of(row)) {
     if (claim.role == Role::run && pools_->contended(claim.pool))
-      pools_->join(arrival.flow, arrival.time_seconds, claim);
+      pools_->join(arrival.slot, arrival.time_seconds, claim);
   }
 }
 
+/// A slot may have gone to another flow since.
+bool Execution::out_of_date(const Event& finish) const {
+  return slots_[finish.slot].finish_seconds != finish.time_seconds ||
+         index(row_of(finish.slot).task) != finish.task;
+}
+
 void Execution::finish_flow(Event event) {
-  const auto [finish, task, flow] = event;
-  if (flow_finishes_[flow] != finish) return;
-  flow_finishes_[flow] = -1;
+  if (out_of_date(event)) return;
   --running_;
-  fair_share_->leave(flow);
-  for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[flow])) {
-    if (claim.role != Role::run || !pools_->contended(claim.pool)) continue;
-    release(pools_->leave(flow, claim.pool));
-    flow_wave_ends_[flow] = 0;
+  fair_share_->leave(event.slot);
+  for (const ProcessorClaim& claim : graph_.processor_claims_of(row_of(event.slot))) {
+    if (claim.role == Role::run && pools_->contended(claim.pool))
+      release(pools_->leave(event.slot, claim.pool));
   }
   complete(event);
 }
 
 /// The task is done and gives back what it holds.
 void Execution::complete(Event event) {
-  const auto [finish, task, flow] = event;
-  for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[flow])) {
+  const auto [finish, task, slot] = event;
+  for (const ProcessorClaim& claim : graph_.processor_claims_of(row_of(slot))) {
     if ((claim.role == Role::hold || claim.role == Role::give) && pools_->contended(claim.pool))
       pools_->give(claim.pool, claim.count);
   }
+  slots_[slot].finish_seconds = -1;
+  free_slots_.push_back(slot);
   timeline_.finish_seconds[task] = finish;
   timeline_.makespan_seconds = std::max(timeline_.makespan_seconds, finish);
   ++resolved_;
@@ -308,68 +325,70 @@ void Execution::complete(Event event) {
 void Execution::place_holders(double now) {
   while (wave_ends_.next_seconds() == now) {
     const Event end = wave_ends_.pop();
-    if (flow_wave_ends_[end.flow] != now) continue;
-    flow_wave_ends_[end.flow] = 0;
-    for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[end.flow]))
-      if (ProcessorPools::Runner* const runner = pools_->runner(end.flow, claim.pool)) {
+    Shared& shared = slots_[end.slot];
+    if (shared.wave_end_seconds != now || index(row_of(end.slot).task) != end.task) continue;
+    shared.wave_end_seconds = 0;
+    for (const ProcessorClaim& claim : graph_.processor_claims_of(row_of(end.slot)))
+      if (ProcessorPools::Runner* const runner = pools_->runner(end.slot, claim.pool)) {
         runner->wave_end = 0;
         release(std::exchange(runner->waiting, {}));
       }
   }
   while (holders_.next_seconds() == now) ask(holders_.pop());
   placed_.swap(ready_);
-  std::sort(placed_.begin(), placed_.end());
-  for (uint32_t flow : placed_) take_processors(flow, now);
+  std::sort(placed_.begin(), placed_.end(),
+            [&](uint32_t a, uint32_t b) { return slots_[a].flow < slots_[b].flow; });
+  for (uint32_t slot : placed_) take_processors(slot, now);
   placed_.clear();
 }
 
 /// Every runner that is in the way lets the holder in where its wave ends.
 void Execution::ask(Event holder) {
-  uint32_t& waits = waves_to_wait_for_[holder.flow];
-  for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[holder.flow])) {
+  uint32_t& waits = slots_[holder.slot].waves;
+  for (const ProcessorClaim& claim : graph_.processor_claims_of(row_of(holder.slot))) {
     const bool holds = claim.role == Role::hold || claim.role == Role::take;
     if (!holds || !pools_->contended(claim.pool)) continue;
     for (ProcessorPools::Runner& runner : pools_->runners(claim.pool)) {
       const double now = holder.time_seconds;
       if (runner.since_seconds == now && !claim.yields) continue;
       if (claim.count + runner.claim.count <= pools_->size(claim.pool)) continue;
-      const double end = wave_end_seconds(runner.claim, work_done(runner, now), work(runner.flow));
+      const double end = wave_end_seconds(runner.claim, work_done(runner, now), work(runner.slot));
       if (end == 0) continue;
       runner.wave_end = end;
-      runner.waiting.push_back(holder.flow);
-      watched_.push_back(runner.flow);
+      runner.waiting.push_back(holder.slot);
+      watched_.push_back(runner.slot);
       ++waits;
     }
   }
-  if (waits == 0) ready_.push_back(holder.flow);
+  if (waits == 0) ready_.push_back(holder.slot);
 }
 
 void Execution::release(std::span<const uint32_t> holders) {
-  for (uint32_t flow : holders)
-    if (--waves_to_wait_for_[flow] == 0) ready_.push_back(flow);
+  for (uint32_t slot : holders)
+    if (--slots_[slot].waves == 0) ready_.push_back(slot);
 }
 
-void Execution::take_processors(uint32_t flow, double now) {
-  const uint32_t task = index(graph_.flows[flow].task);
+void Execution::take_processors(uint32_t slot, double now) {
+  const FlowRow& row = row_of(slot);
+  const uint32_t task = index(row.task);
   bool moves = false;
-  for (const ProcessorClaim& claim : graph_.processor_claims_of(graph_.flows[flow])) {
+  for (const ProcessorClaim& claim : graph_.processor_claims_of(row)) {
     if (!pools_->contended(claim.pool)) continue;
     moves = moves || claim.role == Role::hold;
     if (claim.role == Role::hold || claim.role == Role::take) pools_->take(claim.pool, claim.count);
   }
-  if (!moves) return complete({now, task, flow});
+  if (!moves) return complete({now, task, slot});
   if (now > timeline_.start_seconds[task])
-    flow_finishes_[flow] = now + graph_.durations_seconds[task];
-  arrivals_.push({now + graph_.flows[flow].latency_seconds, task, flow});
+    slots_[slot].finish_seconds = now + graph_.durations_seconds[task];
+  arrivals_.push({now + row.latency_seconds, task, slot});
 }
 
 /// Every change of speed leaves an event behind; they are swept so that they stay in proportion to
 /// the flows.
-void Execution::expect_finish(uint32_t flow) {
-  if (finishes_.size() > 64 + 4 * running_) {
-    finishes_.erase_if([&](const Event& e) { return flow_finishes_[e.flow] != e.time_seconds; });
-  }
-  finishes_.push({flow_finishes_[flow], index(graph_.flows[flow].task), flow});
+void Execution::expect_finish(uint32_t slot) {
+  if (finishes_.size() > 64 + 4 * running_)
+    finishes_.erase_if([&](const Event& e) { return out_of_date(e); });
+  finishes_.push({slots_[slot].finish_seconds, index(row_of(slot).task), slot});
 }
 
 Deadlock Execution::deadlock() const {

@@ -12,7 +12,7 @@ namespace stepsim {
 struct Event {
   double time_seconds;
   uint32_t task;
-  uint32_t flow;  ///< row in TaskGraph::flows
+  uint32_t slot;  ///< of the flow, while it is ready or runs
 };
 
 /// Events, earliest first and at one time the smallest task first.

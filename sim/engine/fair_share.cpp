@@ -42,10 +42,7 @@ bool is_shared(const TaskGraph& graph, const FlowRow& flow, std::span<const uint
 }
 
 FairShare::FairShare(const TaskGraph& graph, std::vector<uint8_t> contended)
-    : graph_(graph),
-      contended_(std::move(contended)),
-      links_(graph.capacities.size()),
-      flows_(graph.flows.size()) {
+    : graph_(graph), contended_(std::move(contended)), links_(graph.capacities.size()) {
   for (size_t r = 0; r < links_.size(); ++r) links_[r].capacity = graph.capacities[r];
 }
 
@@ -56,18 +53,19 @@ void FairShare::touch(uint32_t link) {
 }
 
 /// Every contended link of the flow; when there is none, the flow itself.
-void FairShare::touch_all(uint32_t flow) {
+void FairShare::touch_all(uint32_t slot) {
   bool alone = true;
-  for (const Claim& claim : graph_.claims_of(graph_.flows[flow])) {
+  for (const Claim& claim : graph_.claims_of(graph_.flows[flows_[slot].row])) {
     const uint32_t r = index(claim.resource);
     if (!contended_[r] || demand(claim) <= 0) continue;
     touch(r);
     alone = false;
   }
-  if (alone) lone_.push_back(flow);
+  if (alone) lone_.push_back(slot);
 }
 
-void FairShare::join(uint32_t flow) {
+void FairShare::join(uint32_t slot, uint32_t flow) {
+  if (flows_.size() <= slot) flows_.resize(slot + 1);
   double rate = 0, tightest = 0;
   const auto claims = graph_.claims_of(graph_.flows[flow]);
   for (const Claim& claim : claims) {
@@ -77,7 +75,8 @@ void FairShare::join(uint32_t flow) {
       rate = claim.rate;
     }
   }
-  Flow& f = flows_[flow];
+  Flow& f = flows_[slot];
+  f.row = flow;
   f.rate = rate;
   f.speed = f.cap = 1;
   f.joined = true;
@@ -88,18 +87,20 @@ void FairShare::join(uint32_t flow) {
     std::vector<Claimant>& claimants = links_[r].claimants;
     auto place = claimants.end();
     while (place != claimants.begin() && (place - 1)->flow > flow) --place;
-    claimants.insert(place, {.flow = flow, .demand = units, .level_share = units / rate});
+    claimants.insert(place,
+                     {.slot = slot, .flow = flow, .demand = units, .level_share = units / rate});
   }
-  touch_all(flow);
+  touch_all(slot);
 }
 
-void FairShare::set_cap(uint32_t flow, double cap) {
-  if (flows_[flow].cap == cap) return;
-  flows_[flow].cap = cap;
-  touch_all(flow);
+void FairShare::set_cap(uint32_t slot, double cap) {
+  if (flows_[slot].cap == cap) return;
+  flows_[slot].cap = cap;
+  touch_all(slot);
 }
 
-void FairShare::leave(uint32_t flow) {
+void FairShare::leave(uint32_t slot) {
+  const uint32_t flow = flows_[slot].row;
   for (const Claim& claim : graph_.claims_of(graph_.flows[flow])) {
     const uint32_t r = index(claim.resource);
     if (!contended_[r] || demand(claim) <= 0) continue;
@@ -113,11 +114,11 @@ void FairShare::leave(uint32_t flow) {
   }
 }
 
-void FairShare::change_speed(uint32_t flow, double speed) {
-  Flow& f = flows_[flow];
+void FairShare::change_speed(uint32_t slot, double speed) {
+  Flow& f = flows_[slot];
   if (speed == f.speed && !f.joined) return;
   f.joined = false;
-  changes_.push_back({.flow = flow, .before = f.speed, .after = speed});
+  changes_.push_back({.slot = slot, .before = f.speed, .after = speed});
   f.speed = speed;
 }
 
@@ -128,7 +129,7 @@ std::span<const SpeedChange> FairShare::settle() {
   for (uint32_t r : dirty_) {
     double total = 0;
     for (const Claimant& claimant : links_[r].claimants)
-      total += claimant.demand * flows_[claimant.flow].cap;
+      total += claimant.demand * flows_[claimant.slot].cap;
     links_[r].binds = total > links_[r].capacity * rounding_slack;
   }
   ++visit_;
@@ -150,12 +151,12 @@ void FairShare::gather(uint32_t link) {
   links_[link].visit = visit_;
   for (size_t next = 0; next < component_links_.size(); ++next) {
     for (const Claimant& claimant : links_[component_links_[next]].claimants) {
-      Flow& flow = flows_[claimant.flow];
+      Flow& flow = flows_[claimant.slot];
       if (flow.visit == visit_) continue;
       flow.visit = visit_;
       flow.closed_speed = 0;
-      component_flows_.push_back(claimant.flow);
-      for (const Claim& claim : graph_.claims_of(graph_.flows[claimant.flow])) {
+      component_flows_.push_back(claimant.slot);
+      for (const Claim& claim : graph_.claims_of(graph_.flows[flow.row])) {
         Link& other = links_[index(claim.resource)];
         if (other.visit == visit_ || !(other.binds || other.dirty)) continue;
         other.visit = visit_;
@@ -173,7 +174,7 @@ double FairShare::least_level(double previous) {
     Link& link = links_[r];
     double used = 0, open = 0;
     for (const Claimant& claimant : link.claimants) {
-      const double closed_speed = flows_[claimant.flow].closed_speed;
+      const double closed_speed = flows_[claimant.slot].closed_speed;
       if (closed_speed > 0) {
         used += claimant.demand * closed_speed;
       } else {
@@ -202,7 +203,7 @@ void FairShare::fill() {
       for (uint32_t r : component_links_) {
         if (links_[r].level > level) continue;
         for (const Claimant& claimant : links_[r].claimants) {
-          Flow& flow = flows_[claimant.flow];
+          Flow& flow = flows_[claimant.slot];
           if (flow.closed_speed > 0) continue;
           flow.closed_speed = level / flow.rate;
           ++closed;

@@ -40,31 +40,32 @@ std::vector<uint8_t> contended_resources(const TaskGraph& graph);
 /// Whether a flow moves anything through a contended resource. All other tasks run at full speed.
 bool is_shared(const TaskGraph& graph, const FlowRow& flow, std::span<const uint8_t> contended);
 
-/// A flow (by row in TaskGraph::flows) that joined, at `before` = 1, or whose speed is not what it
-/// was.
+/// A flow (by slot) that joined, at `before` = 1, or whose speed is not what it was.
 struct SpeedChange {
-  uint32_t flow = 0;
+  uint32_t slot = 0;
   double before = 1, after = 1;
 };
 
-/// The flows that run now and their speeds. Join and leave at one instant, then settle once.
+/// The flows that run now and their speeds. Join and leave at one instant, then settle once. Each
+/// has a slot, a small number that is free again when it has left: what is kept stays in the cache.
 class FairShare {
  public:
   /// `graph` must outlive this.
   FairShare(const TaskGraph& graph, std::vector<uint8_t> contended);
 
-  void join(uint32_t flow);  ///< at full speed until settled
-  void leave(uint32_t flow);
-  void set_cap(uint32_t flow, double cap);  ///< of a flow that joined; 1 before
+  /// `flow` is a row in TaskGraph::flows. At full speed until settled.
+  void join(uint32_t slot, uint32_t flow);
+  void leave(uint32_t slot);
+  void set_cap(uint32_t slot, double cap);  ///< of a flow that joined; 1 before
   /// Speeds again wherever a flow joined or left. The result is valid until the next call.
   std::span<const SpeedChange> settle();
-  double speed(uint32_t flow) const { return flows_[flow].speed; }
+  double speed(uint32_t slot) const { return flows_[slot].speed; }
   uint64_t solved_flows() const { return solved_flows_; }  ///< by all calls of settle
 
  private:
   /// A flow on a resource.
   struct Claimant {
-    uint32_t flow = 0;
+    uint32_t slot = 0, flow = 0;
     double demand = 0;       ///< rate * multiplicity, units per second at full speed
     double level_share = 0;  ///< a_ir, units of the resource per unit of the flow's byte rate
   };
@@ -75,8 +76,8 @@ class FairShare {
     uint32_t visit = 0;
     bool dirty = false, binds = false;
   };
-  /// One row of TaskGraph::flows.
   struct Flow {
+    uint32_t row = 0;
     double speed = 1, cap = 1;
     double closed_speed = 0;  ///< 0 while open
     double rate = 0;          ///< b_i
@@ -85,8 +86,8 @@ class FairShare {
   };
 
   void touch(uint32_t link);
-  void touch_all(uint32_t flow);
-  void change_speed(uint32_t flow, double speed);
+  void touch_all(uint32_t slot);
+  void change_speed(uint32_t slot, double speed);
   void gather(uint32_t link);
   void fill();
   double least_level(double previous);
@@ -94,9 +95,9 @@ class FairShare {
   const TaskGraph& graph_;
   std::vector<uint8_t> contended_;
   std::vector<Link> links_;
-  std::vector<Flow> flows_;
+  std::vector<Flow> flows_;  ///< by slot
   std::vector<uint32_t> dirty_, component_links_, component_flows_;
-  std::vector<uint32_t> lone_;  ///< flows on no contended link that joined or whose cap changed
+  std::vector<uint32_t> lone_;  ///< slots on no contended link that joined or whose cap changed
   std::vector<SpeedChange> changes_;
   uint32_t visit_ = 0;
   uint64_t solved_flows_ = 0;

@@ -94,20 +94,20 @@ void ProcessorPools::give(PoolId pool, uint32_t count) {
   touch(pool);
 }
 
-void ProcessorPools::join(uint32_t flow, double now_seconds, const ProcessorClaim& claim) {
-  pools_[index(claim.pool)].runners.push_back({flow, now_seconds, claim});
+void ProcessorPools::join(uint32_t slot, double now_seconds, const ProcessorClaim& claim) {
+  pools_[index(claim.pool)].runners.push_back({slot, now_seconds, claim});
   touch(claim.pool);
 }
 
-ProcessorPools::Runner* ProcessorPools::runner(uint32_t flow, PoolId pool) {
+ProcessorPools::Runner* ProcessorPools::runner(uint32_t slot, PoolId pool) {
   std::vector<Runner>& runners = pools_[index(pool)].runners;
   const auto place =
-      std::find_if(runners.begin(), runners.end(), [&](const Runner& r) { return r.flow == flow; });
+      std::find_if(runners.begin(), runners.end(), [&](const Runner& r) { return r.slot == slot; });
   return place == runners.end() ? nullptr : &*place;
 }
 
-std::vector<uint32_t> ProcessorPools::leave(uint32_t flow, PoolId pool) {
-  Runner* const gone = runner(flow, pool);
+std::vector<uint32_t> ProcessorPools::leave(uint32_t slot, PoolId pool) {
+  Runner* const gone = runner(slot, pool);
   assert(gone != nullptr);
   std::vector<uint32_t> waiting = std::move(gone->waiting);
   std::vector<Runner>& runners = pools_[index(pool)].runners;

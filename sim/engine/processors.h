@@ -38,26 +38,26 @@ class ProcessorPools {
  public:
   ProcessorPools(const TaskGraph& graph, std::vector<uint8_t> contended);
 
-  /// A runner, by row in TaskGraph::flows, when it began, and who waits for its wave to end.
+  /// A runner, by slot (fair_share.h), when it began, and who waits for its wave to end.
   struct Runner {
-    uint32_t flow = 0;
+    uint32_t slot = 0;
     double since_seconds = 0;
     ProcessorClaim claim;
     double wave_end = 0;              ///< seconds of work; 0: nobody waits
-    std::vector<uint32_t> waiting{};  ///< flows
+    std::vector<uint32_t> waiting{};  ///< slots
   };
 
   bool contended(PoolId pool) const { return contended_[index(pool)] != 0; }
   std::span<Runner> runners(PoolId pool) { return pools_[index(pool)].runners; }
-  Runner* runner(uint32_t flow, PoolId pool);  ///< null when it does not run
+  Runner* runner(uint32_t slot, PoolId pool);  ///< null when it does not run
   uint32_t size(PoolId pool) const { return pools_[index(pool)].size; }
   uint32_t free(PoolId pool) const;
 
   void take(PoolId pool, uint32_t count);
   void give(PoolId pool, uint32_t count);
-  void join(uint32_t flow, double now_seconds, const ProcessorClaim& claim);
+  void join(uint32_t slot, double now_seconds, const ProcessorClaim& claim);
   /// Who waited for the runner's wave.
-  std::vector<uint32_t> leave(uint32_t flow, PoolId pool);
+  std::vector<uint32_t> leave(uint32_t slot, PoolId pool);
   /// Calls `visit` with each pool where something changed since the last call.
   template <class Visit>
   void for_each_changed(Visit visit) {

@@ -15,7 +15,7 @@ namespace {
 
 FairShare all_running(const NamedGraph& g) {
   FairShare share(g.graph, contended_resources(g.graph));
-  for (uint32_t f = 0; f < g.graph.flows.size(); ++f) share.join(f);
+  for (uint32_t f = 0; f < g.graph.flows.size(); ++f) share.join(f, f);
   share.settle();
   return share;
 }
@@ -66,25 +66,25 @@ TEST_CASE("settling reports the flows whose speed changed and no others") {
     c 1 uses q 10 uses wide 10
     d 1 uses q 10 uses wide 10)");
   FairShare share(g.graph, contended_resources(g.graph));
-  share.join(0);
+  share.join(0, 0);
   auto changes = share.settle();
   REQUIRE(changes.size() == 1);
-  CHECK(changes[0].flow == 0);
+  CHECK(changes[0].slot == 0);
   CHECK(changes[0].after == 1);
-  for (uint32_t f : {2u, 3u}) share.join(f);
+  for (uint32_t f : {2u, 3u}) share.join(f, f);
   changes = share.settle();
   REQUIRE(changes.size() == 2);
-  CHECK(std::min(changes[0].flow, changes[1].flow) == 2);
+  CHECK(std::min(changes[0].slot, changes[1].slot) == 2);
   CHECK(changes[0].before == 1);
   CHECK(changes[0].after == 0.5);
-  share.join(1);
+  share.join(1, 1);
   changes = share.settle();
   REQUIRE(changes.size() == 2);
-  CHECK(std::max(changes[0].flow, changes[1].flow) == 1);
+  CHECK(std::max(changes[0].slot, changes[1].slot) == 1);
   share.leave(3);
   changes = share.settle();
   REQUIRE(changes.size() == 1);
-  CHECK(changes[0].flow == 2);
+  CHECK(changes[0].slot == 2);
   CHECK(changes[0].after == 1);
   CHECK(share.settle().empty());
 }
@@ -115,7 +115,7 @@ TEST_CASE("every slowed flow has a bottleneck, through any sequence of arrivals 
     std::vector<bool> runs(flows, false);
     for (int change = 0; change < 100; ++change) {
       const uint32_t f = below(flows);
-      runs[f] ? share.leave(f) : share.join(f);
+      runs[f] ? share.leave(f) : share.join(f, f);
       runs[f] = !runs[f];
       share.settle();
       std::vector<double> used(links, 0), fastest(links, 0);
