@@ -63,6 +63,8 @@ Kernel operator+(const Kernel& kernel, const Kernel& rider) {
 
 Kernel KernelModel::slowed(Kernel kernel) const {
   kernel.duration *= slowdown_;
+  // A faster one asks for no more of the memory than the device has.
+  if (slowdown_ < 1) kernel.memory *= slowdown_;
   return kernel;
 }
 
@@ -142,9 +144,11 @@ Kernel KernelModel::streaming(Bytes bytes) const {
 }
 
 Kernel KernelModel::persistent(Bytes bytes, int margin) const {
-  Kernel kernel = streaming(bytes);
+  Kernel kernel = traffic(bytes);
   kernel.saturating_sms = kernel.sms;
   kernel.sms = std::max(1, device_.sms - margin);
+  kernel.duration *= std::max(1.0, static_cast<double>(kernel.saturating_sms) / kernel.sms);
+  kernel.duration += slowdown_ * device_.kernel_gap;
   kernel.blocks = kernel.sms;
   return kernel;
 }

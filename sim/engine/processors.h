@@ -26,6 +26,11 @@ namespace stepsim {
 /// By pool: whether one queue holds of it what another may run on. All other pools can be ignored.
 std::vector<uint8_t> contended_pools(const TaskGraph& graph);
 
+/// Processors that a runner has its blocks on, when nobody holds any.
+inline uint32_t occupied(const ProcessorClaim& runner) {
+  return runner.blocks > 0 && runner.blocks < runner.count ? runner.blocks : runner.count;
+}
+
 /// Speed of a runner on `free` processors.
 double runner_speed(const ProcessorClaim& runner, uint32_t free);
 

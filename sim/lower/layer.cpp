@@ -73,7 +73,8 @@ void LayerTemplates::context_ring(TemplateWriter& w, const Kernel& compute, Byte
     if (i + 1 < cp)
       arrived = w.communicate_after(arrived == TemplateOp::none ? source : arrived,
                                     OpKind::cp_exchange, Stream::cp, hop, i);
-    const Kernel step = compute / cp;
+    Kernel step = compute / cp;
+    step.blocks = compute.blocks;  // all queries, against a part of the keys
     w.compute(OpKind::attention, i > 0 ? step + kernels_.traffic(correction) : step, i);
   }
 }
@@ -113,7 +114,9 @@ void LayerTemplates::attention_backward(TemplateWriter& w) const {
     const double blocks = i == 0 || i + 1 == cp ? 1 : 2;
     const int32_t next = w.communicate(OpKind::cp_exchange, Stream::cp, hop(blocks), i);
     if (arrived != TemplateOp::none) w.wait(arrived);
-    w.compute(OpKind::attention, whole / cp, i);
+    Kernel step = whole / cp;
+    step.blocks = whole.blocks;
+    w.compute(OpKind::attention, step, i);
     arrived = next;
   }
   w.wait(arrived);

@@ -1,11 +1,11 @@
 #include "sim/report/contention.h"
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 #include "sim/base/units.h"
 #include "sim/engine/processors.h"
+#include "sim/report/overlap.h"
 
 namespace stepsim {
 namespace {
@@ -19,14 +19,14 @@ struct Change {
 };
 
 /// A kernel that shares the device.
-struct Shared {
+struct SharedKernel {
   double start = 0, finish = 0, alone = 0;
   const ProcessorClaim* claim = nullptr;
 };
 
 /// Seconds lost to held SMs between the kernel's start and finish. `at` is the first change after
 /// the kernel before; `held` what is held there.
-double lost_to_sms(const Shared& kernel, const std::vector<Change>& changes, uint32_t size,
+double lost_to_sms(const SharedKernel& kernel, const std::vector<Change>& changes, uint32_t size,
                    size_t& at, int64_t& held) {
   while (at < changes.size() && changes[at].time_seconds <= kernel.start) held += changes[at++].sms;
   double lost = 0, low = kernel.start;
@@ -42,13 +42,40 @@ double lost_to_sms(const Shared& kernel, const std::vector<Change>& changes, uin
   return lost;
 }
 
+/// When something runs beside the kernels of each device: transfers, and kernels of communication
+/// that hold SMs while they wait for a peer.
+std::vector<std::vector<Interval>> beside(const LoweredStep& step, const Timeline& timeline,
+                                          const std::vector<std::vector<Change>>& changes) {
+  std::vector<std::vector<Interval>> intervals(step.devices.size());
+  const auto add = [&](uint32_t device, TaskId task) {
+    intervals[device].push_back(
+        {timeline.start_seconds[index(task)], timeline.finish_seconds[index(task)]});
+  };
+  for (uint32_t t = 0; t < step.graph.task_count(); ++t) {
+    const StreamId stream = step.graph.streams[t];
+    if (stream == no_stream || stream_of(stream) == Stream::compute) continue;
+    if (row(label_of(step.graph, TaskId{t}).op).task_class == TaskClass::communication)
+      add(device_of(stream), TaskId{t});
+  }
+  for (const RendezvousMember& m : step.members) add(device_of(m.stream), m.transfer);
+  for (size_t d = 0; d < changes.size() && d < intervals.size(); ++d) {
+    int64_t held = 0;
+    for (size_t i = 0; i < changes[d].size(); ++i) {
+      if (held > 0)
+        intervals[d].push_back({changes[d][i - 1].time_seconds, changes[d][i].time_seconds});
+      held += changes[d][i].sms;
+    }
+  }
+  for (std::vector<Interval>& i : intervals) i = interval_union(std::move(i));
+  return intervals;
+}
+
 }  // namespace
 
-Contention contention(const LoweredStep& step, const Timeline& timeline, StepEnd end,
-                      double shared_seconds) {
+Contention contention(const LoweredStep& step, const Timeline& timeline, StepEnd end) {
   const TaskGraph& graph = step.graph;
   std::vector<std::vector<Change>> changes(graph.pool_sizes.size());
-  std::vector<std::vector<Shared>> kernels(graph.pool_sizes.size());
+  std::vector<std::vector<SharedKernel>> kernels(graph.pool_sizes.size());
   for (const FlowRow& flow : graph.flows) {
     const uint32_t t = index(flow.task);
     const double start = timeline.start_seconds[t], finish = timeline.finish_seconds[t];
@@ -66,27 +93,32 @@ Contention contention(const LoweredStep& step, const Timeline& timeline, StepEnd
       if (claim.role != Role::take) changes[pool].push_back({finish, -count});
     }
   }
-  Contention sum{.sm_seconds = 0, .memory_seconds = 0, .shared_seconds = shared_seconds};
+  for (std::vector<Change>& c : changes)
+    std::sort(c.begin(), c.end(),
+              [](const Change& a, const Change& b) { return a.time_seconds < b.time_seconds; });
+  const std::vector<std::vector<Interval>> others = beside(step, timeline, changes);
+  Contention sum;
   double ranks = 0;
   for (const SimulatedDevice& d : step.devices) ranks += static_cast<double>(d.represents);
   for (size_t d = 0; d < kernels.size() && d < step.devices.size(); ++d) {
-    std::sort(changes[d].begin(), changes[d].end(),
-              [](const Change& a, const Change& b) { return a.time_seconds < b.time_seconds; });
     std::sort(kernels[d].begin(), kernels[d].end(),
-              [](const Shared& a, const Shared& b) { return a.start < b.start; });
+              [](const SharedKernel& a, const SharedKernel& b) { return a.start < b.start; });
     CompensatedSum sms, memory;
+    std::vector<Interval> runs;
     size_t at = 0;
     int64_t held = 0;
-    for (const Shared& kernel : kernels[d]) {
+    for (const SharedKernel& kernel : kernels[d]) {
       const double excess = std::max(0.0, kernel.finish - kernel.start - kernel.alone);
       const double lost =
           std::min(excess, lost_to_sms(kernel, changes[d], graph.pool_sizes[d], at, held));
+      runs.push_back({kernel.start, kernel.finish});
       sms.add(lost);
       memory.add(excess - lost);
     }
     const double weight = static_cast<double>(step.devices[d].represents) / std::max(1.0, ranks);
     sum.sm_seconds += weight * sms.value();
     sum.memory_seconds += weight * memory.value();
+    sum.shared_seconds += weight * common_length(interval_union(std::move(runs)), others[d]);
   }
   return sum;
 }

@@ -15,7 +15,7 @@ namespace stepsim {
 /// Mean over all ranks.
 struct Contention {
   double sm_seconds = 0, memory_seconds = 0;
-  double shared_seconds = 0;  ///< of kernels while communication ran on their device
+  double shared_seconds = 0;  ///< of kernels while communication ran or held SMs beside them
   double seconds() const { return sm_seconds + memory_seconds; }
   /// How much longer kernels take while communication runs, of their time alone; absent when there
   /// is no such time.
@@ -25,8 +25,6 @@ struct Contention {
   }
 };
 
-/// `shared_seconds`: hidden communication, from the communication table.
-Contention contention(const LoweredStep& step, const Timeline& timeline, StepEnd end,
-                      double shared_seconds);
+Contention contention(const LoweredStep& step, const Timeline& timeline, StepEnd end);
 
 }  // namespace stepsim

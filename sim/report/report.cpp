@@ -85,8 +85,7 @@ Report make_report(const Scenario& scenario, const LoweredStep& step, const Time
       });
   report.communication = communication(step, timeline, end);
   if (report.compute_contends && report.communication.overall)
-    report.contention =
-        contention(step, timeline, end, report.communication.overall->hidden_seconds);
+    report.contention = contention(step, timeline, end);
   report.critical_path = critical_path(step, timeline, end);
   report.memory = peak_memory(scenario, step);
 

@@ -50,6 +50,8 @@ TEST_CASE("a holder gets its processors where the wave ends") {
              "n") == 7);
   // A margin as large as what it needs: no wait.
   CHECK(ends("pool sm 8; g 4 @c runs sm 6 in 16; t 1 @x; n 3 @tp after t holds sm 2", "n") == 4);
+  // Four blocks leave four processors.
+  CHECK(ends("pool sm 8; g 4 @c runs sm 8 in 4; t 1 @x; n 3 @tp after t holds sm 4", "n") == 4);
   // At one instant the holder is first, unless it yields.
   CHECK(ends("pool sm 8; g 4 @c runs sm 8 in 16; n 1 @tp holds sm 2", "n") == 1);
   CHECK(ends("pool sm 8; g 4 @c runs sm 8 in 16; n 1 @tp holds sm 2 yields", "n") == 3);

@@ -118,7 +118,9 @@ inline OracleResult run_oracle(const TaskGraph& graph, bool sharing = true) {
         for (const ProcessorClaim& runner : claims_of(r.flow)) {
           if (runner.role != Role::run || runner.pool != c.pool || runner.blocks == 0) continue;
           if (r.began == now && !c.yields) continue;
-          if (c.count + runner.count <= graph.pool_sizes[index(c.pool)]) continue;
+          // It has no more processors than blocks.
+          if (c.count + std::min(runner.count, runner.blocks) <= graph.pool_sizes[index(c.pool)])
+            continue;
           const FlowRow& row = graph.flows[r.flow];
           const double total = graph.durations_seconds[index(row.task)] - row.latency_seconds;
           const double count = runner.persistent ? 1 : waves(runner.blocks, runner.count);
