@@ -282,7 +282,8 @@ TEST_CASE("law: the estimate of tasks bounds what lowering makes, folded and unf
     }
   }
   // What makes more tasks than most: a bucket a tensor, biases, key-value heads that TP gathers,
-  // norms of q and k, dropout, attention computed again around the ring, a loss that is not fused.
+  // norms of q and k, dropout, attention computed again around the ring and MLPs, a loss that is
+  // not fused.
   const Layout alone{.layers = 16, .grad_overlap = true, .gather_overlap = true};
   for (Layout l :
        {alone, Layout{.tp = 2, .dp = 2, .layers = 8, .grad_overlap = true},
@@ -295,6 +296,7 @@ TEST_CASE("law: the estimate of tasks bounds what lowering makes, folded and unf
         .sp = true,
         .recompute = "core_attn+mlp"},
         Layout{.tp = 8, .microbatches = 64, .sp = true, .tp_overlap = true, .recompute = "mlp"},
+        Layout{.microbatches = 64, .layers = 16, .recompute = "mlp"},
         Layout{.tp = 4, .dp = 1, .microbatches = 64}, Layout{.tp = 4, .pp = 2, .microbatches = 64},
         Layout{.tp = 4, .pp = 4, .vp = 2, .microbatches = 32, .sp = true, .tp_overlap = true}})
     for (bool extras : {false, true}) {
