@@ -19,14 +19,22 @@ struct ModuleRow {
 };
 constexpr std::array<ModuleRow, 8> module_rows{{
     {"core_attn", &RecomputeModules::core_attn, true},
-    {"layernorm", &RecomputeModules::layernorm, false},
-    {"mlp", &RecomputeModules::mlp, false},
+    {"layernorm", &RecomputeModules::layernorm, true},  // nothing to run (check_modules)
+    {"mlp", &RecomputeModules::mlp, true},
     {"moe", &RecomputeModules::moe, false},
     {"moe_act", &RecomputeModules::moe_act, false},
     {"shared_experts", &RecomputeModules::shared_experts, false},
     {"mla_up_proj", &RecomputeModules::mla_up_proj, false},
     {"gdn_norm_out", &RecomputeModules::gdn_norm_out, false},
 }};
+
+/// Comma-separated: all, or those that are simulated.
+std::string module_names(bool simulated) {
+  std::string names;
+  for (const ModuleRow& row : module_rows)
+    if (row.simulated || !simulated) (names += names.empty() ? "" : ", ") += row.name;
+  return names;
+}
 
 void check_modules(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
@@ -98,27 +106,20 @@ void resolve_recompute(const ScenarioSections& sections, Scenario& scenario) {
            "must be null with selective recompute; got " + std::to_string(*layers));
   std::vector<std::string> names{"core_attn"};  // Megatron-Core's default
   if (model.has("recompute_modules")) names = model.strings("recompute_modules");
-  static const std::vector<std::string> valid = [] {
-    std::vector<std::string> list;
-    for (const ModuleRow& row : module_rows) list.emplace_back(row.name);
-    return list;
-  }();
   for (const std::string& name : names) {
     const auto* row = std::find_if(module_rows.begin(), module_rows.end(),
                                    [&](const ModuleRow& r) { return r.name == name; });
     if (row == module_rows.end()) {
-      std::string list;
-      for (const std::string& v : valid) list += (list.empty() ? "" : ", ") + v;
       refuse(sections, scenario, model, "recompute_modules", "recompute-module-unknown",
-             "unknown module '" + printable(name) + "'; valid: " + list);
+             "unknown module '" + printable(name) + "'; valid: " + module_names(false));
       continue;
     }
     scenario.recompute_modules.*(row->flag) = true;
     if (!row->simulated)
-      not_simulated(sections, scenario, model, "recompute_modules",
-                    "'" + name + "' is not simulated in this release; valid: core_attn");
+      not_simulated(
+          sections, scenario, model, "recompute_modules",
+          "'" + name + "' is not simulated in this release; valid: " + module_names(true));
   }
-  if (scenario.recompute_modules.core_attn) scenario.recompute = Recompute::core_attention;
   check_modules(sections, scenario);
 }
 

@@ -68,12 +68,13 @@ struct Overlap {
   int wgrad_deferral_limit = -1;
 };
 
-/// recompute_modules, as asked for.
+/// recompute_modules, as asked for; none unless recompute is selective.
 struct RecomputeModules {
   bool core_attn = false, layernorm = false, mlp = false, moe = false, moe_act = false,
        shared_experts = false, mla_up_proj = false, gdn_norm_out = false;
 };
-enum class Recompute { none, core_attention, full_uniform, full_block };
+/// Whose forward runs again: the modules of RecomputeModules, if any, or that of whole layers.
+enum class Recompute { modules, full_uniform, full_block };
 /// cross_entropy_fusion_impl: passes over the fp32 logits differ.
 enum class CrossEntropy { unfused, native, te };
 
@@ -95,7 +96,7 @@ struct Scenario {
   Precision precision;
   Overlap overlap;
   DataParallel data_parallel;
-  Recompute recompute = Recompute::none;
+  Recompute recompute = Recompute::modules;
   int recompute_layers = 1;  ///< recompute_num_layers
   RecomputeModules recompute_modules;
   Batch batch;

@@ -183,23 +183,19 @@ double layer_tasks(const Scenario& s, double collective) {
   // Kernels and one launch for all of them; four linears, QKV, attention ring.
   double forward = 12 + qk + (fp8 ? 5 : 0), backward = 16 + qk + dropout + (fp8 ? 4 : 0);
   if (p.tp > 1) forward += 5 * collective, backward += 7 * collective;
+  int pieces = 1;
   if (s.overlap.tp_comm_overlap) {
-    int pieces = p.tp;
+    pieces = p.tp;
     for (const TpOverlap& gemm : s.overlap.tp) pieces = std::max(pieces, gemm.num_splits);
     forward += 4 * pieces * (1 + collective), backward += 2 * pieces * (1 + collective);
   }
   const double ring = p.cp > 1 ? p.cp * (1 + collective) : 0;
   forward += ring, backward += ring;
-  switch (s.recompute) {
-    case Recompute::none:
-      return forward + backward;
-    case Recompute::core_attention:
-      return forward + backward + std::max(1.0, ring);
-    case Recompute::full_uniform:
-    case Recompute::full_block:
-      break;
-  }
-  return 2 * forward + backward;
+  if (s.recompute != Recompute::modules) return 2 * forward + backward;
+  double again = s.recompute_modules.core_attn ? std::max(1.0, ring) : 0;
+  if (s.recompute_modules.mlp)  // norm, two linears of `pieces`, activation, casts; the last sum
+    again += 5 + (fp8 ? 2 : 0) + 2 * (pieces - 1) + (p.tp > 1 ? 2 * pieces * collective : 0);
+  return forward + backward + again;
 }
 
 /// Tasks of the buckets that a bucket size cuts the first chunk into: no more than it has tensors.

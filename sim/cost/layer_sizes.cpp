@@ -86,8 +86,16 @@ double layer_activation_bytes(const Scenario& s, int layer, bool fp8) {
   else if (!again.mlp)
     bytes += mlp_activation_bytes(z.tokens, z.ffn, z.glu, gemm_input);
   if (s.model.hidden_dropout) bytes += sharded * 2;
-  if (s.recompute != Recompute::core_attention) bytes += score_bytes(s);
+  if (!again.core_attn) bytes += score_bytes(s);
   return bytes;
+}
+
+double mlp_bytes(const Scenario& s, int layer, bool fp8) {
+  if (s.model.moe.at(layer)) return 0;
+  const LayerSizes z = layer_sizes(s);
+  const double gemm_input = fp8 ? 1 : 2;
+  return z.local_tokens * z.hidden * gemm_input +
+         mlp_activation_bytes(z.tokens, z.ffn, z.glu, gemm_input);
 }
 
 double score_bytes(const Scenario& s) {

@@ -7,6 +7,7 @@ namespace {
 /// Forward FLOPs per token of one decoder layer, GEMMs and causal attention apart.
 struct LayerFlops {
   double gemms = 0, attention = 0;
+  double mlp = 0;  ///< of gemms
 };
 
 LayerFlops layer_flops(const Scenario& s) {
@@ -16,7 +17,8 @@ LayerFlops layer_flops(const Scenario& s) {
   const double kv = static_cast<double>(m.query_groups * m.head_dim);
   const double g = m.gated_mlp ? 3 : 2;
   return {.gemms = 2 * (h * (q + 2 * kv) + q * h + h * f * g),
-          .attention = 2 * q * static_cast<double>(s.batch.sequence)};
+          .attention = 2 * q * static_cast<double>(s.batch.sequence),
+          .mlp = 2 * h * f * g};
 }
 
 double tokens(const Scenario& s) { return static_cast<double>(s.batch.global * s.batch.sequence); }
@@ -33,9 +35,9 @@ Flops model_flops(const Scenario& s) {
 Flops hardware_flops(const Scenario& s, int recomputed_layers) {
   const LayerFlops layer = layer_flops(s);
   // Forward FLOPs per token executed a second time.
-  const double again = s.recompute == Recompute::core_attention
-                           ? s.model.layers * layer.attention
-                           : recomputed_layers * (layer.gemms + layer.attention);
+  double again = recomputed_layers * (layer.gemms + layer.attention);
+  if (s.recompute_modules.core_attn) again += s.model.layers * layer.attention;
+  if (s.recompute_modules.mlp) again += s.model.layers * layer.mlp;
   return model_flops(s) + Flops{tokens(s) * again};
 }
 

@@ -122,6 +122,21 @@ void LayerTemplates::attention_backward(TemplateWriter& w) const {
   w.wait(arrived);
 }
 
+/// What recompute_modules mlp checkpoints (Megatron-Core transformer_layer.py): the norm belongs to
+/// fc1's module, the residual stays outside.
+void LayerTemplates::mlp_forward(TemplateWriter& w, bool fp8) const {
+  const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
+  norm_forward(w);
+  if (fp8) quantize(w, z_.local_tokens * z_.hidden);
+  column_forward(
+      w, {OpKind::fc1_gemm, z_.fc1(), TpGemm::fc1_fprop, TpGemm::fc1_dgrad, TpGemm::fc1_wgrad},
+      fp8);
+  w.compute(OpKind::activation,
+            kernels_.streaming({z_.tokens * z_.ffn * 2 * (z_.glu + 1) * passes}));
+  if (fp8) quantize(w, z_.tokens * z_.ffn);
+  row_forward(w, {OpKind::fc2_gemm, z_.fc2(), TpGemm::fc2_fprop, TpGemm::fc2_dgrad}, fp8);
+}
+
 void LayerTemplates::forward_layer_into(TemplateWriter& w, bool fp8, bool cast_weights) const {
   const double sharded = z_.local_tokens * z_.hidden;
   const double add_bytes = residual_bytes + (s_.model.hidden_dropout ? dropout_mask_bytes : 0);
@@ -151,15 +166,7 @@ void LayerTemplates::forward_layer_into(TemplateWriter& w, bool fp8, bool cast_w
   w.compute(OpKind::residual, kernels_.streaming({sharded * add_bytes * passes}));
 
   w.capture(s_.graph_mlp);
-  norm_forward(w);
-  if (fp8) quantize(w, sharded);
-  column_forward(
-      w, {OpKind::fc1_gemm, z_.fc1(), TpGemm::fc1_fprop, TpGemm::fc1_dgrad, TpGemm::fc1_wgrad},
-      fp8);
-  w.compute(OpKind::activation,
-            kernels_.streaming({z_.tokens * z_.ffn * 2 * (z_.glu + 1) * passes}));
-  if (fp8) quantize(w, z_.tokens * z_.ffn);
-  row_forward(w, {OpKind::fc2_gemm, z_.fc2(), TpGemm::fc2_fprop, TpGemm::fc2_dgrad}, fp8);
+  mlp_forward(w, fp8);
   w.compute(OpKind::residual, kernels_.streaming({sharded * add_bytes * passes}));
 }
 
@@ -169,17 +176,22 @@ Template LayerTemplates::layer_forward(bool fp8, bool cast_weights) const {
   return std::move(w).finish(launch());
 }
 
-Template LayerTemplates::layer_backward(bool fp8, Recompute recompute) const {
+Template LayerTemplates::layer_backward(bool fp8, bool again) const {
   TemplateWriter w(Pass::recompute);
   const double sharded = z_.local_tokens * z_.hidden;
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
-  if (recompute == Recompute::full_uniform || recompute == Recompute::full_block)
-    forward_layer_into(w, fp8, false);
+  const RecomputeModules modules = again ? RecomputeModules{} : s_.recompute_modules;
+  if (again) forward_layer_into(w, fp8, false);
 
   w.set_pass(Pass::backward);
   w.capture(s_.graph_mlp);
   if (s_.model.hidden_dropout)
     w.compute(OpKind::residual, kernels_.streaming({sharded * (4 + dropout_mask_bytes)}));
+  if (modules.mlp) {
+    w.set_pass(Pass::recompute);
+    mlp_forward(w, fp8);
+    w.set_pass(Pass::backward);
+  }
   row_backward(w, {OpKind::fc2_gemm, z_.fc2(), TpGemm::fc2_fprop, TpGemm::fc2_dgrad}, fp8);
   w.compute(OpKind::activation,
             kernels_.streaming({z_.tokens * z_.ffn * 2 * (2 * z_.glu + 1) * passes}));
@@ -193,7 +205,7 @@ Template LayerTemplates::layer_backward(bool fp8, Recompute recompute) const {
   if (s_.model.hidden_dropout)
     w.compute(OpKind::residual, kernels_.streaming({sharded * (4 + dropout_mask_bytes)}));
   row_backward(w, {OpKind::proj_gemm, z_.proj(), TpGemm::proj_fprop, TpGemm::proj_dgrad}, fp8);
-  if (recompute == Recompute::core_attention) {
+  if (modules.core_attn) {
     w.set_pass(Pass::recompute);
     attention_forward(w);
     w.set_pass(Pass::backward);

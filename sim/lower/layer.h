@@ -26,8 +26,9 @@ class LayerTemplates {
   /// `fp8`: the layer's GEMMs are quantised; `cast_weights`: first microbatch, when weights are not
   /// gathered in fp8.
   Template layer_forward(bool fp8, bool cast_weights) const;
-  /// `recompute`: what is executed again before it.
-  Template layer_backward(bool fp8, Recompute recompute) const;
+  /// `again`: the whole forward is executed again before it; else the modules that the scenario
+  /// recomputes, each just before its own backward.
+  Template layer_backward(bool fp8, bool again) const;
   Template embedding_forward() const;
   Template embedding_backward() const;
   Template head_forward() const;
@@ -39,6 +40,7 @@ class LayerTemplates {
  private:
   struct Linear;  // one GEMM and its names
   void forward_layer_into(TemplateWriter& w, bool fp8, bool cast_weights) const;
+  void mlp_forward(TemplateWriter& w, bool fp8) const;
   void norm_forward(TemplateWriter& w) const;
   void norm_backward(TemplateWriter& w) const;
   void query_key_norms(TemplateWriter& w, double bytes) const;

@@ -8,7 +8,8 @@ namespace stepsim {
 
 namespace {
 
-/// What is alive beside the kept activations while one unit is recomputed: its layers in full.
+/// What is alive beside the kept activations while one unit is recomputed: its layers in full, or
+/// the inside of the larger module.
 double recompute_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
   int largest = 0, layer = 0;  // the last layer of the chunk stands for its block
   for (const StageChunk& c : chunks)
@@ -17,10 +18,14 @@ double recompute_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
       layer = c.first_layer + c.layer_count - 1;
     }
   switch (s.recompute) {
-    case Recompute::none:
-      return 0;
-    case Recompute::core_attention:
-      return score_bytes(s);
+    case Recompute::modules: {
+      double most = s.recompute_modules.core_attn ? score_bytes(s) : 0;
+      if (!s.recompute_modules.mlp) return most;
+      for (const StageChunk& c : chunks)
+        for (int i = c.first_layer; i < c.first_layer + c.layer_count; ++i)
+          most = std::max(most, mlp_bytes(s, i, quantised(s, i)));
+      return most;
+    }
     case Recompute::full_uniform:  // a block of layers at a time
       return std::min(s.recompute_layers, largest) * layer_activation_bytes(s, layer, false);
     case Recompute::full_block:  // a layer at a time

@@ -30,15 +30,13 @@ void PipelineWriter::make_templates(uint32_t device) {
                             {w_.placement(device, Meeting::tp), w_.placement(device, Meeting::cp)},
                             w_.fault(device).slowdown);
   templates_ = std::make_unique<Templates>();
-  const Recompute light =
-      s_.recompute == Recompute::core_attention ? Recompute::core_attention : Recompute::none;
   const bool cast = s_.precision.fp8 != Fp8Recipe::none && !s_.precision.fp8_param_gather;
   for (bool fp8 : {false, true}) {
     if (fp8 && s_.precision.fp8 == Fp8Recipe::none) continue;
     templates_->layer_forward[fp8][0] = make.layer_forward(fp8, false);
     templates_->layer_forward[fp8][1] = make.layer_forward(fp8, cast);
-    templates_->layer_backward[fp8][0] = make.layer_backward(fp8, light);
-    templates_->layer_backward[fp8][1] = make.layer_backward(fp8, Recompute::full_uniform);
+    for (bool again : {false, true})
+      templates_->layer_backward[fp8][again] = make.layer_backward(fp8, again);
   }
   templates_->embedding_forward = make.embedding_forward();
   templates_->embedding_backward = make.embedding_backward();

@@ -285,8 +285,9 @@ inline const std::vector<Case> cases{
     {"MXFP8", Where::scenario, "mixed_precision = \"bf16_with_mxfp8_mixed\"",
      "x.json#/mixed_precision: 'bf16_with_mxfp8_mixed' is not simulated in this release"},
     {"recompute module", Where::scenario,
-     "model.recompute_granularity = \"selective\"; model.recompute_modules = [\"mlp\"]",
-     "x.json#/model/recompute_modules: 'mlp' is not simulated"},
+     "model.recompute_granularity = \"selective\"; model.recompute_modules = [\"moe\"]",
+     "x.json#/model/recompute_modules: 'moe' is not simulated in this release; valid: core_attn, "
+     "layernorm, mlp"},
     {"later schedule", Where::scenario, "pipeline.schedule = \"zb_h1\"",
      "x.json#/pipeline/schedule: 'zb_h1' is not simulated in this release"},
     // Given costs.

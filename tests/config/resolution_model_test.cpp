@@ -117,8 +117,9 @@ const std::vector<Row> recompute_rows{
      "m.recompute_granularity=selective m.recompute_modules=[layernorm] "
      "mixed_precision=bf16_with_fp8_delayed_scaling_mixed",
      "",
-     "error delayed-scaling-excludes-output-discarding; advice not-simulated-yet; advice "
-     "layernorm-recompute-has-no-effect"},
+     "error delayed-scaling-excludes-output-discarding; advice layernorm-recompute-has-no-effect"},
+    {"recompute.py: the MLP is run again", dense,
+     "m.recompute_granularity=selective m.recompute_modules=[mlp]", "", ""},
     {"transformer_config.py: fused attention has nothing to save", dense,
      "m.recompute_granularity=selective", "", "advice core-attention-recompute-saves-nothing"},
     {"transformer_config.py: offload of fewer than all layers", dense,

@@ -30,7 +30,8 @@ TEST_CASE("defaults") {
   CHECK(s.precision.grad_reduce_in_fp32);
   CHECK_FALSE(s.data_parallel.distributed_optimizer);
   CHECK(s.gradient_accumulation_fusion);
-  CHECK(s.recompute == Recompute::none);
+  CHECK(s.recompute == Recompute::modules);
+  CHECK_FALSE(s.recompute_modules.core_attn);
   CHECK(s.findings.empty());
   CHECK(s.not_modelled.empty());
   CHECK(s.name == "small");
@@ -110,7 +111,7 @@ TEST_CASE(
     "overrides: JSON, Python's words, text, Hydra's signs; the command line is where they are") {
   CHECK(small({"tp=4", "sp=True"}).parallel.sequence_parallel);
   CHECK_FALSE(small({"pp=4", "vp=2", "vp=None"}).parallel.vp.has_value());
-  CHECK(small({"+model.recompute_granularity=selective"}).recompute == Recompute::core_attention);
+  CHECK(small({"+model.recompute_granularity=selective"}).recompute_modules.core_attn);
   CHECK(small({"cluster.gpus=4", "~cluster.gpus"}).parallel.world() == 32);
   CHECK(small({"model.hf_config=llama3-70b"}).model.layers == 80);
   CHECK(refusal({"tp=3"}).starts_with("small.json#/cluster/nodes: gives 32 GPUs"));
@@ -250,7 +251,7 @@ TEST_CASE("resolved_json reads back to itself") {
 
 TEST_CASE("words of the command line: Hydra's lists, versions as text, no empty values") {
   CHECK(small({"model.recompute_granularity=selective", "model.recompute_modules=[core_attn]"})
-            .recompute == Recompute::core_attention);
+            .recompute_modules.core_attn);
   CHECK(small({"software.nccl=2.20"}).software.nccl == "2.20");
   CHECK(small({"software.nccl=\"2.20\""}).software.nccl == "2.20");
   CHECK(small({"software.nccl=2.20", "software.nccl=null"}).software.nccl.empty());

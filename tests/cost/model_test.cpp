@@ -65,10 +65,18 @@ TEST_CASE("model FLOPs by hand: six a weight and token, causal attention, the pa
   const double layer = 2 * (200 + 100 + 1200) + 2 * 10 * 11, head = 2 * 10 * 128;
   CHECK(model_flops(s).value == doctest::Approx(3 * 77 * (3 * layer + head)).epsilon(1e-14));
   CHECK(hardware_flops(s, 0) == model_flops(s));
-  s.recompute = Recompute::full_block;
   CHECK(hardware_flops(s, 2).value - model_flops(s).value == doctest::Approx(77 * 2 * layer));
-  s.recompute = Recompute::core_attention;
+  s.recompute_modules.core_attn = true;
   CHECK(hardware_flops(s, 0).value - model_flops(s).value == doctest::Approx(77 * 3 * 220.0));
+  // The MLP's three products of 10 x 40 weights, beside attention and without it.
+  s.recompute_modules.mlp = true;
+  CHECK(hardware_flops(s, 0).value - model_flops(s).value ==
+        doctest::Approx(77 * 3 * (220.0 + 2 * 1200)));
+  s.recompute_modules.core_attn = false;
+  CHECK(hardware_flops(s, 0).value - model_flops(s).value == doctest::Approx(77 * 3 * 2 * 1200.0));
+  // A norm is no product.
+  s.recompute_modules = {.layernorm = true};
+  CHECK(hardware_flops(s, 0) == model_flops(s));
 }
 
 TEST_CASE("law: a model's parameters are the sum over its embedding, layers and head") {
@@ -179,9 +187,42 @@ TEST_CASE("activations kept by a layer, by hand") {
   CHECK(layer_activation_bytes(s, 0, true) == sbh * (4 + 2 + 6 + 1 + 12) + 512 * 2 * 16 * 4.0);
   s.cluster.stack.fused_attention = false;
   CHECK(layer_activation_bytes(s, 0, false) == sbh * 32 + 512.0 * 2 * 512 * 16 * 5);
-  s.recompute = Recompute::core_attention;
+  s.recompute_modules.core_attn = true;
   CHECK(layer_activation_bytes(s, 0, false) == sbh * 32);
   // q and k before their norms are kept too.
   s.model.qk_norm = true;
   CHECK(layer_activation_bytes(s, 0, false) == sbh * 36);
+}
+
+// Run again, an MLP keeps its input only, which is the residual: gone are its norm's output (2
+// sbh), fc1's output (8) and the activation's (8); quantised GEMM inputs are half.
+TEST_CASE("activations without the MLP, and what it holds while it runs again, by hand") {
+  Scenario s;
+  s.model = {.name = "hand",
+             .layers = 1,
+             .hidden = 1024,
+             .ffn_hidden = 4096,
+             .heads = 16,
+             .query_groups = 16,
+             .head_dim = 64,
+             .vocab = 1000,
+             .gated_mlp = false};
+  s.batch = {.global = 1, .micro = 2, .sequence = 512, .microbatches = 1};
+  const double sbh = 512.0 * 2 * 1024, log_sum_exp = 512 * 2 * 16 * 4.0;
+  CHECK(mlp_bytes(s, 0, false) == sbh * (2 + 8 + 8));
+  CHECK(mlp_bytes(s, 0, true) == sbh * (1 + 8 + 4));
+  for (bool fp8 : {false, true}) {
+    s.recompute_modules = {};
+    const double all = layer_activation_bytes(s, 0, fp8);
+    s.recompute_modules.layernorm = true;  // part of fc1's and qkv's modules: nothing to free
+    CHECK(layer_activation_bytes(s, 0, fp8) == all);
+    s.recompute_modules.mlp = true;
+    CHECK(layer_activation_bytes(s, 0, fp8) == all - mlp_bytes(s, 0, fp8));
+  }
+  CHECK(layer_activation_bytes(s, 0, false) == sbh * (4 + 2 + 6 + 2) + log_sum_exp);
+  // Gated, and cut over four ranks: twice the width of fc1, a quarter of everything.
+  s.model.gated_mlp = true;
+  s.parallel.tp = 4;
+  s.parallel.sequence_parallel = true;
+  CHECK(mlp_bytes(s, 0, false) == sbh * (2 + 16 + 8) / 4);
 }

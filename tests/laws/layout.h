@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <variant>
@@ -31,7 +32,7 @@ struct Layout {
   bool sp = false, tp_overlap = false;
   bool sharded = true;  ///< distributed optimizer
   bool grad_overlap = false, gather_overlap = false;
-  std::string recompute = "none";  ///< none, selective, uniform, block
+  std::string recompute = "none";  ///< none, uniform, block, or modules: core_attn+mlp
   std::string precision = "bf16_mixed";
   int sequence = 2048;
 
@@ -58,13 +59,15 @@ inline nlohmann::json scenario_json(const std::string& model, const std::string&
                 {"context_parallel_size", l.cp},
                 {"sequence_parallel", l.sp}};
   if (l.vp > 0) s["model"]["virtual_pipeline_model_parallel_size"] = l.vp;
-  if (l.recompute == "selective") {
-    s["model"]["recompute_granularity"] = "selective";
-    s["model"]["recompute_modules"] = {"core_attn"};
-  } else if (l.recompute != "none") {
+  if (l.recompute == "uniform" || l.recompute == "block") {
     s["model"]["recompute_granularity"] = "full";
     s["model"]["recompute_method"] = l.recompute;
     s["model"]["recompute_num_layers"] = 1;
+  } else if (l.recompute != "none") {
+    s["model"]["recompute_granularity"] = "selective";
+    std::istringstream modules(l.recompute);
+    for (std::string name; std::getline(modules, name, '+');)
+      s["model"]["recompute_modules"].push_back(name);
   }
   s["ddp"]["use_distributed_optimizer"] = l.sharded;
   if (l.sharded) {

@@ -21,7 +21,7 @@ std::vector<Layout> layouts() {
       {.dp = 2},
       {.tp = 2, .sp = true, .tp_overlap = true},
       {.tp = 4, .dp = 2, .sp = true, .grad_overlap = true, .gather_overlap = true},
-      {.tp = 2, .cp = 2, .dp = 2, .recompute = "selective"},
+      {.tp = 2, .cp = 2, .dp = 2, .recompute = "core_attn"},
       {.dp = 4, .pp = 2, .microbatches = 3, .layers = 2, .grad_overlap = true},
       {.tp = 8, .sp = true, .tp_overlap = true, .recompute = "uniform"},
       {.tp = 2, .pp = 2, .vp = 2, .microbatches = 4, .sp = true, .tp_overlap = true},
@@ -41,7 +41,9 @@ std::vector<Layout> layouts() {
        .cp = 2,
        .sp = true,
        .tp_overlap = true,
+       .recompute = "mlp",
        .precision = "bf16_with_fp8_current_scaling_mixed"},
+      {.tp = 2, .dp = 2, .pp = 2, .recompute = "mlp"},
       {.tp = 2,
        .dp = 2,
        .pp = 2,
@@ -68,7 +70,7 @@ std::vector<Layout> layouts() {
        .tp_overlap = true,
        .grad_overlap = true,
        .gather_overlap = true,
-       .recompute = "selective"},
+       .recompute = "core_attn+mlp+layernorm"},
       {.tp = 1, .cp = 2, .dp = 8, .pp = 2, .microbatches = 3, .layers = 2, .recompute = "uniform"},
   };
 }
@@ -280,18 +282,21 @@ TEST_CASE("law: the estimate of tasks bounds what lowering makes, folded and unf
     }
   }
   // What makes more tasks than most: a bucket a tensor, biases, key-value heads that TP gathers,
-  // norms of q and k, dropout, attention computed again around the ring, a loss that is not fused.
+  // norms of q and k, dropout, attention computed again around the ring and MLPs, a loss that is
+  // not fused.
   const Layout alone{.layers = 16, .grad_overlap = true, .gather_overlap = true};
   for (Layout l :
        {alone, Layout{.tp = 2, .dp = 2, .layers = 8, .grad_overlap = true},
-        Layout{.cp = 8, .dp = 2, .recompute = "selective"},
+        Layout{.cp = 8, .dp = 2, .recompute = "core_attn"},
         Layout{.tp = 4,
         .cp = 2,
         .dp = 1,
         .pp = 2,
         .microbatches = 16,
         .sp = true,
-        .recompute = "selective"},
+        .recompute = "core_attn+mlp"},
+        Layout{.tp = 8, .microbatches = 64, .sp = true, .tp_overlap = true, .recompute = "mlp"},
+        Layout{.microbatches = 64, .layers = 16, .recompute = "mlp"},
         Layout{.tp = 4, .dp = 1, .microbatches = 64}, Layout{.tp = 4, .pp = 2, .microbatches = 64},
         Layout{.tp = 4, .pp = 4, .vp = 2, .microbatches = 32, .sp = true, .tp_overlap = true}})
     for (bool extras : {false, true}) {

@@ -17,8 +17,14 @@ const std::string plain_backward =
     "fc2'd fc2'w act fc1'd fc1'w norm add proj'd proj'w attn rope qkv'd qkv'w norm add";
 
 Template forward(const Scenario& s) { return templates(s).layer_forward(false, false); }
-Template backward(const Scenario& s, Recompute r = Recompute::none) {
-  return templates(s).layer_backward(false, r);
+Template backward(const Scenario& s, bool again = false) {
+  return templates(s).layer_backward(false, again);
+}
+/// With these modules run again.
+Scenario tiny_again(const Run& r, const std::string& modules, std::vector<std::string> words = {}) {
+  words.push_back("model.recompute_granularity=selective");
+  words.push_back("model.recompute_modules=[" + modules + "]");
+  return tiny(r, words);
 }
 
 }  // namespace
@@ -196,9 +202,8 @@ TEST_CASE("full recompute runs the forward again before the backward, its commun
   for (const Run& r : {Run{}, Run{.tp = 4}, Run{.tp = 4, .sp = true},
                        Run{.tp = 4, .sp = true, .tp_overlap = true}, Run{.cp = 4}}) {
     const Scenario s = tiny(r);
-    const Template f = forward(s), b = backward(s), full = backward(s, Recompute::full_uniform);
+    const Template f = forward(s), b = backward(s), full = backward(s, true);
     CHECK(order(full) == order(f) + " " + order(b));
-    CHECK(order(backward(s, Recompute::full_block)) == order(full));
     for (size_t i = 0; i < f.ops.size(); ++i) {
       CHECK(full.ops[i].pass == Pass::recompute);
       CHECK(full.ops[i].duration_seconds == f.ops[i].duration_seconds);
@@ -208,11 +213,62 @@ TEST_CASE("full recompute runs the forward again before the backward, its commun
 }
 
 TEST_CASE("core-attention recompute runs attention again and nothing else") {
-  const Scenario s = tiny({});
-  CHECK(order(backward(s, Recompute::core_attention)) ==
+  CHECK(order(backward(tiny_again({}, "core_attn"))) ==
         "fc2'd fc2'w act fc1'd fc1'w norm add proj'd proj'w attn attn rope qkv'd qkv'w norm add");
-  const Scenario ring = tiny({.cp = 4});
-  CHECK(count(backward(ring, Recompute::core_attention), OpKind::cp_exchange) == 3 + 4);
+  const Scenario ring = tiny_again({.cp = 4}, "core_attn");
+  CHECK(count(backward(ring), OpKind::cp_exchange) == 3 + 4);
+}
+
+// Megatron-Core transformer_layer.py checkpoints the whole MLP, whose norm is part of fc1's module;
+// the residual, and with dropout its backward, are outside.
+TEST_CASE("MLP recompute runs norm, fc1, activation and fc2 again, just before their backward") {
+  CHECK(order(backward(tiny_again({}, "mlp"))) == "norm fc1 act fc2 " + plain_backward);
+  CHECK(order(backward(tiny_again({.tp = 4}, "mlp")))
+            .starts_with("norm fc1 act fc2 [AR] fc2'd fc2'w act fc1'd [AR] fc1'w norm add"));
+  const Template b = backward(tiny_again({.tp = 4, .sp = true}, "mlp"));
+  CHECK(order(b).starts_with(
+      "norm [AG] fc1 act fc2 [RS] [AG] fc2'd fc2'w act [AG] fc1'd [RS] fc1'w norm add"));
+  // Nothing reads the second output, but its reduction is a blocking one.
+  CHECK(waits(b, find(b, OpKind::fc2_gemm, 1), find(b, OpKind::tp_reduce_scatter)));
+  CHECK(order(backward(tiny_again({}, "mlp", {"model.hidden_dropout=0.1"})))
+            .starts_with("add norm fc1 act fc2 fc2'd"));
+  CHECK(order(templates(tiny_again({}, "mlp",
+                                   {"mixed_precision=bf16_with_fp8_current_scaling_"
+                                    "mixed"}))
+                  .layer_backward(true, false))
+            .starts_with("norm quantize fc1 act quantize fc2 quantize fc2'd"));
+}
+
+TEST_CASE("modules are run again one by one; a dense layer's norms are no modules") {
+  CHECK(order(backward(tiny_again({}, "core_attn,mlp"))) ==
+        "norm fc1 act fc2 fc2'd fc2'w act fc1'd fc1'w norm add proj'd proj'w attn attn rope qkv'd "
+        "qkv'w norm add");
+  CHECK(order(backward(tiny_again({}, "layernorm"))) == plain_backward);
+}
+
+// Law: what runs again is what the forward runs, to the bit, and the rest of the backward stays.
+TEST_CASE("law: a backward with MLP recompute is the forward's MLP and the backward without it") {
+  const std::string fp8 = "mixed_precision=bf16_with_fp8_current_scaling_mixed";
+  for (const Run& r : {Run{}, Run{.tp = 4}, Run{.tp = 4, .sp = true},
+                       Run{.tp = 8, .sp = true, .tp_overlap = true}, Run{.tp = 2, .cp = 2}})
+    for (bool in8 : {false, true}) {
+      const std::vector<std::string> words = in8 ? std::vector{fp8} : std::vector<std::string>{};
+      const Scenario plain = tiny(r, words), again = tiny_again(r, "mlp", words);
+      const Template f = templates(plain).layer_forward(in8, false),
+                     b = templates(plain).layer_backward(in8, false),
+                     with = templates(again).layer_backward(in8, false);
+      std::vector<TemplateOp> expected(f.ops.begin() + find(f, OpKind::norm, 1), f.ops.end() - 1);
+      const size_t repeated = expected.size();
+      expected.insert(expected.end(), b.ops.begin(), b.ops.end());
+      REQUIRE(with.ops.size() == expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        CHECK(with.ops[i].op == expected[i].op);
+        CHECK(with.ops[i].duration_seconds == expected[i].duration_seconds);
+        CHECK(with.ops[i].stream == expected[i].stream);
+        CHECK(with.ops[i].pass == (i < repeated ? Pass::recompute : expected[i].pass));
+      }
+      CHECK(order(templates(again).layer_forward(in8, false)) == order(f));
+    }
 }
 
 TEST_CASE("fp8: each GEMM's input is quantised, weights once a step") {
@@ -221,7 +277,7 @@ TEST_CASE("fp8: each GEMM's input is quantised, weights once a step") {
   CHECK(order(t.layer_forward(true, false)) ==
         "norm quantize qkv rope attn quantize proj add norm quantize fc1 act quantize fc2 add");
   CHECK(count(t.layer_forward(true, true), OpKind::quantize) == 5);
-  CHECK(count(t.layer_backward(true, Recompute::none), OpKind::quantize) == 4);
+  CHECK(count(t.layer_backward(true, false), OpKind::quantize) == 4);
   CHECK(count(t.layer_forward(false, false), OpKind::quantize) == 0);
   // Gathers move one byte an element where bf16 moves two.
   const Scenario sharded =

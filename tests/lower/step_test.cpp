@@ -255,6 +255,22 @@ TEST_CASE("recompute holds one unit in full: a layer of block, a block of unifor
   CHECK(activations("block", "64") == 2 * 5 * input + layer);
 }
 
+// Kept without its inside (tests/cost/model_test.cpp: 18 of 32 sbh), which one layer at a time has.
+TEST_CASE("MLP recompute holds the inside of one MLP") {
+  const double sbh = 2048.0 * 1024, layer = sbh * 32 + 2048 * 16 * 4.0, mlp = sbh * 18;
+  const auto activations = [](const char* modules) {
+    return lowered(tiny({.pp = 3, .microbatches = 6, .layers = 5},
+                        {"model.recompute_granularity=selective",
+                         std::string("model.recompute_modules=") + modules}))
+        .memory[1]
+        .activations;
+  };
+  // Middle stage of 3: two microbatches in flight, five layers each.
+  CHECK(activations("[mlp]") == 2 * 5 * (layer - mlp) + mlp);
+  CHECK(activations("[mlp,core_attn,layernorm]") == activations("[mlp]"));
+  CHECK(activations("[core_attn]") == 2 * 5 * layer);  // fused: no scores
+}
+
 TEST_CASE("GPipe keeps the logits of every microbatch, 1F1B those of one") {
   const double logits = 2048.0 * 32000 * 6;  // 16-bit logits and an fp32 softmax
   CHECK(lowered(tiny({.pp = 2, .microbatches = 4})).memory[1].logits == logits);

@@ -107,7 +107,7 @@ TEST_CASE("law: leaving out implied launch edges changes no start time") {
         s.cluster.stack.dispatch = {dispatch};
         const LayerTemplates make = templates(s);
         const Template f = make.layer_forward(false, false);
-        const Template b = make.layer_backward(false, Recompute::full_uniform);
+        const Template b = make.layer_backward(false, true);
         for (const Template* t : {&f, &b})
           for (const TemplateOp& op : t->ops) (op.launch_edge ? kept : dropped) += 1;
         CAPTURE(launch);

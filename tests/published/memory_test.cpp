@@ -67,7 +67,7 @@ TEST_CASE("activations a layer keeps are Korthikanti's table 2") {
     s.parallel.sequence_parallel = row.at("sequence_parallel");
     s.batch = {.global = 1, .micro = row.at("b"), .sequence = row.at("s"), .microbatches = 1};
     s.cluster.stack.fused_attention = false;
-    if (row.at("selective").get<bool>()) s.recompute = Recompute::core_attention;
+    s.recompute_modules.core_attn = row.at("selective").get<bool>();
     CAPTURE(row.at("id").get<std::string>());
     const double ours = layer_activation_bytes(s, 0, false);
     CHECK(ours == doctest::Approx(row.at("bytes_per_layer").get<double>()).epsilon(1e-3));
