@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/base/table.h"
 #include "sim/config/environment.h"
 #include "sim/config/reader.h"
@@ -33,12 +34,40 @@ std::vector<std::string> parts_of(const std::string& text, char separator) {
   return parts;
 }
 
-/// A list of names, or all but them behind "^". NCCL takes "collnet" for CollnetDirect.
+/// What a variable may name, and which of it NCCL considers when nobody says.
+struct Choices {
+  std::span<const std::string_view> names;
+  unsigned considered;
+  unsigned unless_ring;  ///< gathering and reducing not considered beside a ring
+};
+
+constexpr unsigned algorithm_bit(std::string_view name) { return name_bit(nccl_algorithms, name); }
+
+/// As the cost of a collective has it (sim/network/collective.cpp): NVLS and SHARP where they are
+/// enabled, no extension of ours.
+unsigned considered_algorithms(const NcclSettings& nccl) {
+  unsigned mask = algorithm_bit("ring") | algorithm_bit("tree") | algorithm_bit("pat");
+  if (nccl.nvls) mask |= algorithm_bit("nvls") | algorithm_bit("nvlstree");
+  if (nccl.collnet) mask |= algorithm_bit("collnetdirect") | algorithm_bit("collnetchain");
+  return mask;
+}
+
+/// Mask of one function of a list that holds for all or for it alone.
+unsigned mask_for(size_t function, unsigned mask, const std::string& list, const Choices& choices) {
+  constexpr unsigned ring = algorithm_bit("ring");
+  const bool one_pass =
+      nccl_functions[function] == "allgather" || nccl_functions[function] == "reducescatter";
+  const bool beside_ring = list.starts_with('^') && (mask & ring) != 0;
+  return one_pass && beside_ring ? mask & ~choices.unless_ring : mask;
+}
+
+/// A list of names; behind "^" what is considered otherwise, less the names. NCCL takes "collnet"
+/// for CollnetDirect.
 unsigned mask_of(const Reader& env_vars, const std::string& key, std::string list,
-                 std::span<const std::string_view> names) {
+                 const Choices& choices) {
+  const std::span<const std::string_view> names = choices.names;
   const bool inverted = list.starts_with('^');
   if (inverted) list.erase(0, 1);
-  const unsigned every = (1U << names.size()) - 1;
   unsigned mask = 0;
   for (const std::string& name : parts_of(list, ',')) {
     const std::string meant = name == "collnet" ? "collnetdirect" : name;
@@ -49,14 +78,13 @@ unsigned mask_of(const Reader& env_vars, const std::string& key, std::string lis
                         suggestion(name, std::vector<std::string>(names.begin(), names.end())));
     mask |= 1U << (found - names.begin());
   }
-  if (inverted) mask = every & ~mask;
+  if (inverted) mask = choices.considered & ~mask;
   if (mask == 0) env_vars.fail(key, "leaves nothing to choose from");
   return mask;
 }
 
 /// "ring", "ring,tree", "^tree", "allreduce:tree;allgather:ring".
-Masks read_names(const Reader& env_vars, const std::string& key,
-                 std::span<const std::string_view> names) {
+Masks read_names(const Reader& env_vars, const std::string& key, const Choices& choices) {
   Masks masks{};
   const json* value = env_vars.find(key);
   if (value == nullptr) return masks;
@@ -66,7 +94,8 @@ Masks read_names(const Reader& env_vars, const std::string& key,
   for (const std::string& part : parts_of(text, ';')) {
     const size_t colon = part.find(':');
     if (colon == std::string::npos) {
-      masks.fill(mask_of(env_vars, key, part, names));
+      const unsigned mask = mask_of(env_vars, key, part, choices);
+      for (size_t f = 0; f < masks.size(); ++f) masks[f] = mask_for(f, mask, part, choices);
       continue;
     }
     const std::string function = part.substr(0, colon);
@@ -75,24 +104,27 @@ Masks read_names(const Reader& env_vars, const std::string& key,
       env_vars.fail(key, "unknown function '" + printable(function) + "'" +
                              suggestion(function, std::vector<std::string>(nccl_functions.begin(),
                                                                            nccl_functions.end())));
-    masks[static_cast<size_t>(found - nccl_functions.begin())] =
-        mask_of(env_vars, key, part.substr(colon + 1), names);
+    const auto f = static_cast<size_t>(found - nccl_functions.begin());
+    const std::string list = part.substr(colon + 1);
+    masks[f] = mask_for(f, mask_of(env_vars, key, list, choices), list, choices);
   }
   return masks;
 }
 
-/// "2.29.7" -> 22907, as NCCL counts; 0 when it is no such text.
-int version_number(const std::string& version) {
-  int number = 0, parts = 0;
-  for (const std::string& part : parts_of(version, '.')) {
+/// "2.29.7" -> 22907, as NCCL counts; 0 when it is no such text. Packages add "-1+cuda12.9".
+int version_number(std::string version) {
+  version = version.substr(0, version.find_first_of("-+"));
+  const std::vector<std::string> parts = parts_of(version, '.');
+  if (parts.size() < 2 || parts.size() > 3) return 0;
+  int number = 0;
+  for (const std::string& part : parts) {
     int value = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc{} || end == part.data() || value < 0 || value > 99 || parts == 3) break;
+    const char* last = part.data() + part.size();
+    const auto [end, error] = std::from_chars(part.data(), last, value);
+    if (error != std::errc{} || end != last || value < 0 || value > 99) return 0;
     number = number * 100 + value;
-    ++parts;
   }
-  if (parts < 2) return 0;
-  return parts == 2 ? number * 100 : number;
+  return parts.size() == 2 ? number * 100 : number;
 }
 
 }  // namespace
@@ -101,11 +133,16 @@ NcclSettings read_nccl(const Reader& env_vars, const std::string& version) {
   constexpr int most_channels = 64;
   NcclSettings nccl;
   nccl.version = version_number(version);
-  nccl.algorithms = read_names(env_vars, "NCCL_ALGO", nccl_algorithms);
-  nccl.protocols = read_names(env_vars, "NCCL_PROTO", nccl_protocols);
+  if (!version.empty() && nccl.version == 0)
+    throw Error(env_vars.file(""), "/software/nccl",
+                "must be a version such as 2.27.5; got '" + printable(version) + "'");
   // 2, the default, asks the driver; the device's file says whether there is NVLink SHARP.
   nccl.nvls = environment_count(env_vars, "NCCL_NVLS_ENABLE", 0, 2).value_or(2) > 0;
   nccl.collnet = environment_count(env_vars, "NCCL_COLLNET_ENABLE", 0, 1).value_or(0) > 0;
+  nccl.algorithms = read_names(
+      env_vars, "NCCL_ALGO", {nccl_algorithms, considered_algorithms(nccl), algorithm_bit("nvls")});
+  nccl.protocols =
+      read_names(env_vars, "NCCL_PROTO", {nccl_protocols, (1U << nccl_protocols.size()) - 1, 0});
   nccl.min_ctas = environment_count(env_vars, "NCCL_MIN_CTAS", 1, most_channels).value_or(0);
   nccl.max_ctas = environment_count(env_vars, "NCCL_MAX_CTAS", 1, most_channels).value_or(0);
   const auto channels = environment_count(env_vars, "NCCL_MAX_NCHANNELS", 1, most_channels);

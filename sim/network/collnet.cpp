@@ -25,11 +25,11 @@ CollectiveCost collnet_cost(Collective op, Bytes bytes, const GroupPlacement& gr
   const double k = group.per_domain;
   CollectiveCost cost;
   cost.latency = start_up(cluster) + sharp_turn + 2 * group.network_latency;
-  const double share = channel_share(ring_channels(group, cluster), cluster);
+  const ChannelShares share = ring_shares(group, cluster);
   const Bytes network = bytes / k, nvlink = 2 * (k - 1) / k * bytes;
   const Seconds transfer =
-      std::max(network / (group.network_bandwidth * (sharp_part * share)),
-               ramped(nvlink, 2 * cluster.device.nvlink_ramp, nvlink_bus(cluster) * share));
+      std::max(network / (group.network_bandwidth * (sharp_part * share.network)),
+               ramped(nvlink, 2 * cluster.device.nvlink_ramp, nvlink_bus(cluster) * share.nvlink));
   cost.duration = cost.latency + transfer;
   cost.wire_bytes = network + nvlink;
   if (transfer > Seconds{}) {

@@ -32,17 +32,18 @@ CollectiveCost direct_cost(Collective op, Bytes bytes, const GroupPlacement& gro
       direct_passes(op) * (exchange_round_part * (n - 1) * cluster.device.nvlink_latency +
                            (group.domains > 1 ? group.network_latency : Seconds{}));
   const int channels = ring_channels(group, cluster);
-  const double share = channel_share(channels, cluster);
+  const ChannelShares share = ring_shares(group, cluster);
   const Bytes nvlink = direct_passes(op) * (k - 1) / n * bytes;
   const Bytes network = direct_passes(op) * (n - k) / n * bytes;
   // As in a ring, part of the own share is time too: it is copied.
   const double own = k > 1 ? cluster.device.nvlink_own_share : 0;
   Seconds transfer = ramped(
       direct_passes(op) * (k - 1 + own) / n * bytes, direct_passes(op) * cluster.device.nvlink_ramp,
-      nvlink_bus(cluster) * (exchange ? exchange_nvlink_part * share : share));
+      nvlink_bus(cluster) * (exchange ? exchange_nvlink_part * share.nvlink : share.nvlink));
   if (group.domains > 1)
-    transfer = std::max(transfer, network / (group.network_bandwidth *
-                                             (exchange ? exchange_nic_part * share : share)));
+    transfer = std::max(transfer,
+                        network / (group.network_bandwidth *
+                                   (exchange ? exchange_nic_part * share.network : share.network)));
   cost.duration = cost.latency + transfer;
   cost.wire_bytes = nvlink + network;
   if (transfer > Seconds{}) {

@@ -41,6 +41,11 @@ const ChannelRow& channels_of(const Cluster& cluster) {
   return channel_rows[1];
 }
 
+/// The part of the rate that is left when `channels` are limited.
+double channel_share(int channels, const Cluster& cluster) {
+  return std::min(1.0, static_cast<double>(allowed_channels(channels, cluster)) / channels);
+}
+
 }  // namespace
 
 double rate_factor(Protocol protocol) { return protocol_row(protocol).rate; }
@@ -67,19 +72,19 @@ Seconds ramped(Bytes bytes, Bytes ramp, BytesPerSecond rate) {
 Seconds ring_transfer(int passes, Bytes bytes, const GroupPlacement& group, const Cluster& cluster,
                       Protocol protocol) {
   const double n = group.size;
-  const double share = channel_share(ring_channels(group, cluster), cluster);
+  const ChannelShares share = ring_shares(group, cluster);
   Seconds transfer;
   if (group.per_domain > 1) {
     const double steps = n - 1 + cluster.device.nvlink_own_share;
     // LL waits for no slices: nothing runs up.
     const Bytes ramp = protocol == Protocol::ll ? Bytes{} : passes * cluster.device.nvlink_ramp;
     transfer = ramped(passes * steps / n * bytes, ramp,
-                      nvlink_bus(cluster) * (rate_factor(protocol) * share));
+                      nvlink_bus(cluster) * (rate_factor(protocol) * share.nvlink));
   }
   if (group.domains > 1)
     transfer = std::max(transfer, passes * (n - 1) / n * bytes /
                                       (group.network_bandwidth * group.per_domain *
-                                       (network_rate_factor(protocol) * share)));
+                                       (network_rate_factor(protocol) * share.network)));
   return transfer;
 }
 
@@ -88,7 +93,7 @@ Seconds ring_transfer(int passes, Bytes bytes, const GroupPlacement& group, cons
 Seconds nvls_transfer(Bytes bytes, const GroupPlacement& group, const Cluster& cluster) {
   const double k = group.per_domain;
   const Device& device = cluster.device;
-  const double share = channel_share(nvls_channels(group, cluster), cluster);
+  const double share = nvls_shares(group, cluster).nvlink;
   return ramped((k + 1) / k * bytes, device.nvls_ramp,
                 device.nvlink_bandwidth * (device.nvls_efficiency * share));
 }
@@ -111,8 +116,16 @@ int allowed_channels(int channels, const Cluster& cluster) {
   return std::max(1, channels);
 }
 
-double channel_share(int channels, const Cluster& cluster) {
-  return std::min(1.0, static_cast<double>(allowed_channels(channels, cluster)) / channels);
+// The channels of one domain fill NVLink, those of a group over several the network: a limit leaves
+// the same of NVLink wherever the rest of the group is.
+ChannelShares ring_shares(const GroupPlacement& group, const Cluster& cluster) {
+  return {channel_share(channels_of(cluster).ring, cluster),
+          channel_share(ring_channels(group, cluster), cluster)};
+}
+
+ChannelShares nvls_shares(const GroupPlacement& group, const Cluster& cluster) {
+  return {channel_share(std::max(1, channels_of(cluster).nvls), cluster),
+          channel_share(std::max(1, nvls_channels(group, cluster)), cluster)};
 }
 
 int busy_channels(Bytes bytes, int channels, Protocol protocol, int ring_members) {

@@ -35,9 +35,14 @@ Seconds nvls_transfer(Bytes bytes, const GroupPlacement& group, const Cluster& c
 /// block on one SM.
 int ring_channels(const GroupPlacement& group, const Cluster& cluster);
 int nvls_channels(const GroupPlacement& group, const Cluster& cluster);
-/// What NCCL_MIN_CTAS and NCCL_MAX_CTAS leave of `channels`, and the part of the rate that is left.
+/// What NCCL_MIN_CTAS and NCCL_MAX_CTAS leave of `channels`.
 int allowed_channels(int channels, const Cluster& cluster);
-double channel_share(int channels, const Cluster& cluster);
+/// What they leave of the rates of rings and trees, and of NVLS.
+struct ChannelShares {
+  double nvlink = 1, network = 1;
+};
+ChannelShares ring_shares(const GroupPlacement& group, const Cluster& cluster);
+ChannelShares nvls_shares(const GroupPlacement& group, const Cluster& cluster);
 /// Channels whose threads `bytes` keep busy; at least one.
 int busy_channels(Bytes bytes, int channels, Protocol protocol, int ring_members);
 /// Sets protocol, channels, sms and hbm_rate, once the rates on the links are known. `operands`:

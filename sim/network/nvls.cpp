@@ -21,6 +21,11 @@ bool has_nvls(const GroupPlacement& group, const Cluster& cluster) {
          group.per_domain >= fewest_for_nvls(cluster);
 }
 
+/// NCCL_ALGO names it for this function (a position in nccl_functions).
+bool asked_for(size_t function, const Cluster& cluster) {
+  return (cluster.nccl.algorithms[function] & name_bit(nccl_algorithms, "nvls")) != 0;
+}
+
 /// nccl-tests on 72 GPUs against 8: each member is one more to wait for.
 constexpr Seconds wait_per_member = 0.4_us;
 
@@ -40,9 +45,8 @@ constexpr double nvls_tree_inside_part = 0.92;
 // All-gather and reduce-scatter only when asked for: there NCCL's model never prefers it.
 bool nvls_serves(Collective op, const GroupPlacement& group, const Cluster& cluster) {
   if (group.domains > 1 || !has_nvls(group, cluster)) return false;
-  return op == Collective::all_reduce ||
-         ((op == Collective::all_gather || op == Collective::reduce_scatter) &&
-          cluster.nccl.algorithms[1] + cluster.nccl.algorithms[2] > 0);
+  return op == Collective::all_reduce || (op == Collective::all_gather && asked_for(1, cluster)) ||
+         (op == Collective::reduce_scatter && asked_for(2, cluster));
 }
 
 CollectiveCost nvls_cost(Collective op, Bytes bytes, const GroupPlacement& group,
@@ -99,16 +103,16 @@ CollectiveCost nvls_tree_cost(Collective, Bytes bytes, const GroupPlacement& gro
   // Up and down, and half as much again: the heads hand over from the switch to the NIC and back.
   cost.latency = nvls_domain_latency(group, cluster) + 2 * 1.5 * levels * group.network_latency;
   const bool two = group.domains == 2;
-  const double share = channel_share(nvls_channels(group, cluster), cluster);
+  const ChannelShares share = nvls_shares(group, cluster);
   const Bytes network = (two ? 1 : 2) / k * bytes, nvlink = (k + 1) / k * bytes;
   // The switch and the NIC work on different slices at once, but both wait while the switch runs
   // up.
   const Seconds inside = nvls_transfer(bytes, group, cluster) / nvls_tree_inside_part;
   const Seconds steady =
       nvlink / (cluster.device.nvlink_bandwidth *
-                (cluster.device.nvls_efficiency * nvls_tree_inside_part * share));
+                (cluster.device.nvls_efficiency * nvls_tree_inside_part * share.nvlink));
   const Seconds between =
-      network / (group.network_bandwidth * ((two ? 1 : nvls_tree_part) * share));
+      network / (group.network_bandwidth * ((two ? 1 : nvls_tree_part) * share.network));
   const Seconds transfer = std::max(steady, between) + (inside - steady);
   cost.duration = cost.latency + transfer;
   cost.wire_bytes = network + nvlink;

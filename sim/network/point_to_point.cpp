@@ -35,7 +35,8 @@ constexpr double pair_start_part = 0.8;
 /// A batch holds work for 8 peers; while the channels of all batches are more than there are, each
 /// peer gets half as many: the cliff of large communicators.
 int channels_to_peer(const GroupPlacement& group, const Cluster& cluster, const PeerRow& row) {
-  if (cluster.nccl.channels_per_net_peer > 0) return cluster.nccl.channels_per_net_peer;
+  const int most = cluster.nccl.max_ctas, set = cluster.nccl.channels_per_net_peer;
+  if (set > 0) return most > 0 ? std::min(set, most) : set;
   constexpr int peers_per_batch = 8;
   const int batches = (group.size + peers_per_batch - 1) / peers_per_batch;
   const int there = allowed_channels(ring_channels(group, cluster), cluster) >> (1 - row.doubled);
@@ -44,9 +45,12 @@ int channels_to_peer(const GroupPlacement& group, const Cluster& cluster, const 
   return channels;
 }
 
-double channels_of_pair(Bytes bytes, const GroupPlacement& group) {
+/// A limit on the channels is one on those of all pairs together (src/graph/paths.cc).
+double channels_of_pair(Bytes bytes, const GroupPlacement& group, const Cluster& cluster) {
+  const int most = cluster.nccl.max_ctas;
+  const double all = most > 0 ? std::min<double>(most, pair_channels) : pair_channels;
   const double ranks = std::bit_ceil(static_cast<unsigned>(std::max(2, group.size)));
-  return std::clamp(bytes / bytes_per_channel, std::max(1.0, pair_channels / ranks), pair_channels);
+  return std::clamp(bytes / bytes_per_channel, std::max(1.0, all / ranks), all);
 }
 
 CollectiveCost transfer_cost(Bytes bytes, Seconds latency, BytesPerSecond rate, bool inside) {
@@ -79,7 +83,7 @@ CollectiveCost pair_cost(Collective, Bytes bytes, const GroupPlacement& group,
         std::min(group.network_bandwidth * pair_nic_part, row.channel * channels);
     cost = transfer_cost(bytes, start + group.network_latency, rate, false);
   } else {
-    const double wanted = channels_of_pair(bytes, group);
+    const double wanted = channels_of_pair(bytes, group, cluster);
     BytesPerSecond rate = nvlink_bus(cluster);
     if (cluster.device.nvlink_channel_bandwidth > BytesPerSecond{})
       rate = std::min(rate, cluster.device.nvlink_channel_bandwidth * wanted);

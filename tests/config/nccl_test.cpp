@@ -34,6 +34,17 @@ TEST_CASE("NCCL_ALGO and NCCL_PROTO: lists, exclusions, by function, in any lett
   const NcclSettings without = nccl_of({"env_vars.NCCL_ALGO=^NVLSTree"});
   CHECK((without.algorithms[0] & algorithm("nvlstree")) == 0);
   CHECK((without.algorithms[0] & algorithm("nvls")) != 0);
+  // All but these are what NCCL considers otherwise: without SHARP and without our own.
+  CHECK(without.algorithms[0] ==
+        (algorithm("ring") | algorithm("tree") | algorithm("nvls") | algorithm("pat")));
+  // Nobody asked for gathering by NVLS.
+  CHECK(without.algorithms[1] == (algorithm("ring") | algorithm("tree") | algorithm("pat")));
+  CHECK(nccl_of({"env_vars.NCCL_ALGO=^ring", "env_vars.NCCL_COLLNET_ENABLE=1"}).algorithms[0] ==
+        (algorithm("tree") | algorithm("nvls") | algorithm("nvlstree") | algorithm("pat") |
+         algorithm("collnetdirect") | algorithm("collnetchain")));
+  CHECK(nccl_of({"env_vars.NCCL_ALGO=allreduce:^tree", "env_vars.NCCL_NVLS_ENABLE=0"})
+            .algorithms[0] == (algorithm("ring") | algorithm("pat")));
+  CHECK(nccl_of({"env_vars.NCCL_ALGO=symmetric"}).algorithms[0] == algorithm("symmetric"));
   const NcclSettings by_function =
       nccl_of({"env_vars.NCCL_ALGO=allreduce:tree;allgather:pat,ring"});
   CHECK(by_function.algorithms[0] == algorithm("tree"));
@@ -57,7 +68,8 @@ TEST_CASE("NCCL's numbers are text or numbers; the version counts as NCCL counts
   CHECK(nccl.channels_per_net_peer == 2);
   CHECK(nccl.zero_ctas);
   CHECK(nccl_of({"software.nccl=2.21"}).version == 22100);
-  CHECK(nccl_of({"software.nccl=newest"}).version == 0);
+  CHECK(nccl_of({"software.nccl=2.27.5-1+cuda12.9"}).version == 22705);
+  CHECK(nccl_of({}).version == 0);
   CHECK(nccl_of({"env_vars.NCCL_NVLS_ENABLE=2", "env_vars.NCCL_CTA_POLICY=1"}).nvls);
 }
 
@@ -70,6 +82,11 @@ TEST_CASE("what NCCL would not understand is refused with the nearest name") {
         "/env_vars/NCCL_PROTO unknown name 'll129'; did you mean 'll128'?");
   CHECK(nccl_refusal("env_vars.NCCL_PROTO=^ll,ll128,simple") ==
         "/env_vars/NCCL_PROTO leaves nothing to choose from");
+  CHECK(nccl_refusal("env_vars.NCCL_ALGO=^ring,tree,nvls,nvlstree,pat") ==
+        "/env_vars/NCCL_ALGO leaves nothing to choose from");
+  for (const char* text : {"newest", "3", "2.", "2.27.5.1", "2.27x", "-2.27", "2.100"})
+    CHECK(nccl_refusal("software.nccl=\"" + std::string(text) + "\"") ==
+          "/software/nccl must be a version such as 2.27.5; got '" + std::string(text) + "'");
   CHECK(nccl_refusal("env_vars.NCCL_ALGO=1").find("names as text") != std::string::npos);
   CHECK(nccl_refusal("env_vars.NCCL_MAX_CTAS=0").find("1") != std::string::npos);
   CHECK(nccl_refusal("env_vars.NCCL_MAX_CTAS=many").find("integer from 1 to 64") !=

@@ -155,6 +155,26 @@ TEST_CASE("send_recv inside a domain has the channels of its communicator") {
   CHECK(moved(eight, 16e9) == doctest::Approx(16e9 / 400e3));     // the port
 }
 
+// Two of 20 GB/s carry 40; of eight, eight members get one each, until its 16 MiB are full.
+TEST_CASE("send_recv inside a domain has no more channels than NCCL_MAX_CTAS") {
+  Cluster cluster = dgx_h100(1);
+  const auto cost = [&](int most, int members, double bytes) {
+    cluster.nccl.max_ctas = most;
+    return collective_cost(Collective::send_recv, {bytes}, placed(cluster, ranks(0, members)),
+                           cluster);
+  };
+  CHECK(gbps(cost(2, 2, 16e9).nvlink_rate) == doctest::Approx(40));
+  CHECK(cost(2, 2, 16e9).sms == 2);
+  CHECK(cost(8, 8, 1e6).sms == 1);
+  CHECK(gbps(cost(8, 8, 16e9).nvlink_rate) == doctest::Approx(160));
+  CHECK(cost(64, 8, 16e9).duration == cost(0, 8, 16e9).duration);
+  // Between domains a number of channels a peer does not exceed it either.
+  Cluster two = dgx_h100(2);
+  two.nccl.channels_per_net_peer = 2;
+  two.nccl.max_ctas = 1;
+  CHECK(collective_cost(Collective::send_recv, {1e9}, placed(two, {0, 8}), two).channels == 1);
+}
+
 TEST_CASE("send_recv between domains, and a peer copy") {
   const Cluster cluster = dgx_h100(2);
   const CollectiveCost across =
@@ -244,6 +264,11 @@ TEST_CASE("environment: algorithms, protocols and channels") {
   CHECK(cost(Collective::all_gather, 1e9).algorithm == "copy_engine");
   CHECK(cost(Collective::all_gather, 1e9).sms == 0);
   CHECK(cost(Collective::all_reduce, 1e9).algorithm == "nvls");
+  // Named for another function, NVLS is not asked for here.
+  cluster.nccl = {};
+  cluster.nccl.algorithms[1] = name_bit(nccl_algorithms, "ring");
+  for (const double bytes : {4096.0, 1e6, 1e9})
+    CHECK(cost(Collective::reduce_scatter, bytes).algorithm == "ring");
   // What cannot run here falls back on the ring.
   cluster.nccl = {};
   cluster.nccl.algorithms.fill(name_bit(nccl_algorithms, "pat"));

@@ -312,6 +312,48 @@ TEST_CASE("monotone") {
         }
 }
 
+// Law: fewer channels slow a collective, and they never make a group over more nodes faster than
+// that of one. (A chain's fill is spread thinner by more members, and an all-to-all leaves less to
+// NVLink: those two are compared with themselves only.)
+TEST_CASE("limited channels") {
+  for (const char* architecture : {"ampere", "hopper", "blackwell"})
+    for (const Collective op :
+         {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+          Collective::broadcast, Collective::all_to_all, Collective::send_recv})
+      for (const double bytes : sizes) {
+        CAPTURE(architecture);
+        CAPTURE(static_cast<int>(op));
+        CAPTURE(bytes);
+        Cluster cluster = with_switches(1);
+        cluster.device.architecture = architecture;
+        cluster.nccl.collnet = false;
+        const auto duration = [&](int most, int nodes) {
+          cluster.nccl.max_ctas = most;
+          return collective_cost(op, {bytes}, shape(8, nodes), cluster).duration.value;
+        };
+        const bool compared = op == Collective::all_reduce || op == Collective::all_gather ||
+                              op == Collective::reduce_scatter;
+        for (const int most : {1, 2, 4, 8, 12, 16, 20, 24, 32, 64})
+          for (const int nodes : {1, 2, 4, 16}) {
+            CAPTURE(most);
+            CAPTURE(nodes);
+            CHECK(duration(most, nodes) >= duration(0, nodes));
+            CHECK(duration(most, nodes) >= duration(std::min(64, 2 * most), nodes));
+            if (compared) CHECK(duration(most, nodes) >= duration(most, 1));
+          }
+      }
+  // Two channels are a twelfth of 24 on NVLink, wherever: 15.5 / 16 of the bytes against 7.5 / 8.
+  Cluster cluster = dgx_h100(1);
+  cluster.nccl.max_ctas = 2;
+  const auto transfer = [&](int nodes) {
+    const CollectiveCost cost =
+        collective_cost(Collective::all_gather, {8e9}, shape(8, nodes), cluster);
+    return us(cost.duration - cost.latency);
+  };
+  CHECK(transfer(1) == doctest::Approx(7.5e9 / (400e3 / 12)));
+  CHECK(transfer(2) == doctest::Approx(15.5 / 16 * 8e9 / (400e3 / 12)));
+}
+
 TEST_CASE("doubling the NIC doubles what a network-bound collective moves") {
   Cluster cluster = dgx_h100(4);
   const std::vector<int> gpus = {0, 8, 16, 24};
