@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -82,6 +83,18 @@ void check_size(const Scenario& s, const Folding& folding) {
                     tasks, static_cast<double>(most_tasks)));
 }
 
+/// Sums of times that are each in range may be more than a number holds.
+void check_finite(const Scenario& s, const std::variant<Timeline, Deadlock>& outcome) {
+  const Timeline* timeline = std::get_if<Timeline>(&outcome);
+  const Deadlock* deadlock = std::get_if<Deadlock>(&outcome);
+  if (timeline != nullptr ? std::isfinite(timeline->makespan_seconds)
+                          : !deadlock->cycle.empty() && std::isfinite(deadlock->reached_seconds))
+    return;
+  throw Error(s.file, "",
+              "the step would take longer than a number can hold: some time, rate or fault in it "
+              "is out of all proportion");
+}
+
 /// What faults are compared with: the same step without them, folded whatever the options say.
 /// A step whose faulty twin finished finishes too.
 SoundStep sound_step(const Scenario& scenario, const LoweredStep& step,
@@ -92,6 +105,7 @@ SoundStep sound_step(const Scenario& scenario, const LoweredStep& step,
   const Folding folding = fold(mesh, sound.parallel, surroundings(sound, fabric), false);
   const LoweredStep lowered = lower(sound, mesh, folding, fabric);
   const auto outcome = run(lowered.graph, {.sharing = options.sharing});
+  check_finite(sound, outcome);
   const Timeline& timeline = std::get<Timeline>(outcome);
   const StepEnd end = step_end(lowered, timeline);
   const std::vector<Ledger> by_device = ledgers(lowered, timeline, end);
@@ -116,6 +130,7 @@ std::variant<Simulation, Stall> simulate(const Scenario& scenario, const Simulat
   const Clock::time_point run_start = Clock::now();
   std::variant<Timeline, Deadlock> outcome = run(step.graph, {.sharing = options.sharing});
   const double engine_seconds = since(run_start);
+  check_finite(scenario, outcome);
   if (const Deadlock* deadlock = std::get_if<Deadlock>(&outcome))
     return describe_stall(step, *deadlock);
 

@@ -31,8 +31,8 @@ struct Stall {
   double reached_seconds = 0;  ///< when the last thing that could happen has happened
 };
 
-/// Throws Error where the network does not connect the ranks, and where too many of them lie
-/// differently to be simulated.
+/// Throws Error where the network does not connect the ranks, where too many of them lie
+/// differently to be simulated, and where the step has no finite time.
 std::variant<Simulation, Stall> simulate(const Scenario& scenario,
                                          const SimulateOptions& options = {});
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -45,10 +46,17 @@ void check_outputs(const RunOptions& options) {
                           options.trace_file));
 }
 
-int report_stall(const Stall& stall) {
-  std::string text =
-      fmt::format("the step cannot finish: after {:.6g} s nothing moves, each waits for the next\n",
+int report_stall(const std::string& file, const Stall& stall, bool as_json) {
+  const std::string message =
+      fmt::format("the step cannot finish: after {:.6g} s nothing moves, each waits for the next",
                   stall.reached_seconds);
+  if (as_json) {
+    const nlohmann::ordered_json body{
+        {"error", {{"file", file}, {"pointer", ""}, {"message", message}}},
+        {"stall", {{"since_seconds", stall.reached_seconds}, {"waits", stall.waits}}}};
+    std::puts(body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  }
+  std::string text = message + "\n";
   for (const std::string& wait : stall.waits) text += fmt::format("  {}\n", wait);
   std::fputs(text.c_str(), stderr);
   return 1;
@@ -78,7 +86,8 @@ int run(const RunOptions& options) {
   check_unfolded_size(scenario, options.unfold);
   const auto outcome =
       simulate(scenario, {.unfold = options.unfold, .sharing = !options.no_contention});
-  if (const Stall* stall = std::get_if<Stall>(&outcome)) return report_stall(*stall);
+  if (const Stall* stall = std::get_if<Stall>(&outcome))
+    return report_stall(scenario.file, *stall, options.json_file == "-");
   const Simulation& simulation = std::get<Simulation>(outcome);
 
   Output trace(options.trace_file), json(options.json_file);

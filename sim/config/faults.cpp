@@ -1,5 +1,7 @@
 #include "sim/config/faults.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,6 +22,8 @@ using nlohmann::json;
 // allowed.
 constexpr double least_share = 0.001;
 constexpr double least_slowdown = 0.1, most_slowdown = 100;
+// Of several faults of one place together. A step of years or of no end tells nothing.
+constexpr double least_product = 0.01, rounding = 1e-9;
 
 /// Collects faults one by one; every message points at the entry that is wrong.
 class FaultReader {
@@ -30,7 +34,8 @@ class FaultReader {
         c_(scenario.cluster),
         world_(std::min(scenario.parallel.world(), scenario.cluster.gpus)),
         rows_(static_cast<size_t>(world_)),
-        sound_links_(scenario.cluster.links) {}
+        sound_links_(scenario.cluster.links),
+        link_shares_(scenario.cluster.links.size(), 1.0) {}
 
   void entry(const Reader& fault);
   void slowdown(const json& list);
@@ -44,8 +49,17 @@ class FaultReader {
   void of_link(const Reader& fault);
   void share_nics();
   void check_connected(const Reader& fault) const;
+  void check_slowdown(const Reader& section, const char* key, int rank) const;
+  static void check_share(const Reader& fault, const char* key, double left);
   double share(const Reader& fault, const char* key, bool zero_allowed) const;
+  /// Whether any link was meant.
+  template <class Meant>
+  bool scale_links(const Reader& fault, const char* key, double left, Meant meant);
   RankFault& row(int rank) { return rows_[static_cast<size_t>(rank)]; }
+  int node_of(int rank) const {
+    const int block = rank / c_.gpus_per_node;
+    return c_.hosts.empty() ? block : c_.hosts[static_cast<size_t>(block)];
+  }
   bool free_form() const { return !c_.links.empty() || !sound_links_.empty(); }
 
   const ScenarioSections& sections_;
@@ -54,8 +68,10 @@ class FaultReader {
   int world_;
   std::vector<RankFault> rows_;
   std::vector<TopologyLink> sound_links_;
+  std::vector<double> link_shares_;  ///< what faults leave of each link of the cluster
   bool links_changed_ = false;
-  std::map<int, std::vector<double>> nics_;  ///< usable share of each NIC, by node
+  std::map<int, std::vector<double>> nics_;   ///< usable share of each NIC, by node
+  std::map<int, const Reader*> last_of_nic_;  ///< the last fault of a node's NICs
 };
 
 double FaultReader::share(const Reader& fault, const char* key, bool zero_allowed) const {
@@ -70,6 +86,33 @@ double FaultReader::share(const Reader& fault, const char* key, bool zero_allowe
   if (sections_.costs.present() && fault.has(key))
     fault.fail(key, "changes nothing where costs are given: their transfers use no links");
   return value;
+}
+
+void FaultReader::check_slowdown(const Reader& section, const char* key, int rank) const {
+  const double product = rows_[static_cast<size_t>(rank)].slowdown;
+  if (product < least_product * (1 - rounding) || product > most_slowdown * (1 + rounding))
+    section.fail(key, fmt::format("faults multiply: the kernels of rank {} would take {:.3g} times "
+                                  "as long; must be from 0.01 to 100 together",
+                                  rank, product));
+}
+
+void FaultReader::check_share(const Reader& fault, const char* key, double left) {
+  if (left > 0 && left < least_share * (1 - rounding))
+    fault.fail(key, fmt::format("faults multiply: a share of {:.3g} would be left of the "
+                                "bandwidth; must be 0.001 or more together",
+                                left));
+}
+
+template <class Meant>
+bool FaultReader::scale_links(const Reader& fault, const char* key, double left, Meant meant) {
+  bool touched = false;
+  for (size_t i = 0; i < c_.links.size(); ++i) {
+    if (!meant(c_.links[i])) continue;
+    touched = true;
+    c_.links[i].bandwidth *= left;
+    check_share(fault, key, link_shares_[i] *= left);
+  }
+  return touched;
 }
 
 int FaultReader::rank_of_gpu(const Reader& fault) const {
@@ -94,7 +137,9 @@ void FaultReader::of_rank(const Reader& fault, const char* key, int rank) {
   r.delay_per_forward += {fault.quantity("delay_per_forward", Dimension::time, 0)};
   r.delay_per_backward += {fault.quantity("delay_per_backward", Dimension::time, 0)};
   r.delay_per_step += {fault.quantity("delay_per_step", Dimension::time, 0)};
+  check_slowdown(fault, "compute_factor", rank);
   r.nvlink_factor *= share(fault, "nvlink_factor", false);
+  check_share(fault, "nvlink_factor", r.nvlink_factor);
   const double nic = share(fault, "nic_factor", false);
   fault.refuse_unused();
   bool says = false;
@@ -107,19 +152,16 @@ void FaultReader::of_rank(const Reader& fault, const char* key, int rank) {
                "delay_per_backward, delay_per_step, nvlink_factor or nic_factor");
   if (nic == 1) return;
   if (!free_form()) {
-    r.nic_factor *= nic;
+    check_share(fault, "nic_factor", r.nic_factor *= nic);
+    last_of_nic_[node_of(rank)] = &fault;
     return;
   }
   // A free-form graph has no NIC apart from the links that leave the GPU.
-  const int gpu = c_.hosts.empty()
-                      ? rank
-                      : c_.hosts[static_cast<size_t>(rank / c_.gpus_per_node)] * c_.gpus_per_node +
-                            rank % c_.gpus_per_node;
+  const int gpu = node_of(rank) * c_.gpus_per_node + rank % c_.gpus_per_node;
   const std::string name = "gpu" + std::to_string(gpu);
-  bool touched = false;
-  for (TopologyLink& link : c_.links)
-    if (link.from == name || link.to == name) link.bandwidth *= nic, touched = true;
-  if (!touched) fault.fail("nic_factor", "no link of the graph ends at " + name);
+  if (!scale_links(fault, "nic_factor", nic,
+                   [&](const TopologyLink& link) { return link.from == name || link.to == name; }))
+    fault.fail("nic_factor", "no link of the graph ends at " + name);
   links_changed_ = true;
 }
 
@@ -140,7 +182,8 @@ void FaultReader::of_nic(const Reader& fault) {
       if (name != prefix + std::to_string(i)) continue;
       std::vector<double>& nics =
           nics_.try_emplace(node, static_cast<size_t>(c_.nics_per_node), 1.0).first->second;
-      nics[static_cast<size_t>(i)] *= left;
+      check_share(fault, "bandwidth_factor", nics[static_cast<size_t>(i)] *= left);
+      last_of_nic_[node] = &fault;
       if (std::all_of(nics.begin(), nics.end(), [](double n) { return n == 0; }))
         fault.fail("nic", "is the last NIC of node" + std::to_string(node) +
                               ": nothing would connect that node with the others");
@@ -179,10 +222,13 @@ void FaultReader::of_link(const Reader& fault) {
                "no link joins " + printable(ends[0]) + " and " + printable(ends[1]) + " directly");
   links_changed_ = true;
   if (left > 0) {
-    for (TopologyLink& link : c_.links)
-      if (joins(link)) link.bandwidth *= left;
+    scale_links(fault, "bandwidth_factor", left, joins);
     return;
   }
+  size_t kept = 0;
+  for (size_t i = 0; i < c_.links.size(); ++i)
+    if (!joins(c_.links[i])) link_shares_[kept++] = link_shares_[i];
+  link_shares_.resize(kept);
   std::erase_if(c_.links, joins);
   check_connected(fault);
 }
@@ -249,6 +295,7 @@ void FaultReader::slowdown(const json& list) {
       section.fail("slowdown", expected + "; got " + printable(list[r].dump(-1, ' ', true), 60) +
                                    " for rank " + std::to_string(r));
     rows_[r].slowdown *= list[r].get<double>();
+    check_slowdown(section, "slowdown", static_cast<int>(r));
   }
 }
 
@@ -257,6 +304,7 @@ void FaultReader::jitter(const Reader& section) {
   const double sigma = section.required_number("sigma", 0, most_jitter);
   section.refuse_unused();
   const std::vector<double> factors = jitter_factors(static_cast<uint64_t>(seed), sigma, world_);
+  // Near 1: what is allowed without jitter stays allowed whatever the seed.
   for (size_t r = 0; r < rows_.size(); ++r) rows_[r].slowdown *= factors[r];
 }
 
@@ -289,9 +337,11 @@ void FaultReader::share_nics() {
       users[static_cast<size_t>(through[rail])] += 1;
     }
     for (int rank = 0; rank < world_; ++rank) {
-      const int block = rank / gpus;
-      if ((c_.hosts.empty() ? block : c_.hosts[static_cast<size_t>(block)]) != node) continue;
+      if (node_of(rank) != node) continue;
       const auto by = static_cast<size_t>(through[static_cast<size_t>(rank % gpus * rails / gpus)]);
+      const Reader& last = *last_of_nic_.at(node);
+      check_share(last, last.has("nic") ? "bandwidth_factor" : "nic_factor",
+                  row(rank).nic_factor * left[by]);
       row(rank).nic_factor *= left[by] * own[by] / users[by];
     }
   }
@@ -343,6 +393,8 @@ void resolve_faults(const ScenarioSections& sections, Scenario& scenario) {
   if (slowdown != nullptr) reader.slowdown(*slowdown);
   if (jitter.present()) reader.jitter(jitter);
   reader.finish();
+  scenario.faults.count = static_cast<int64_t>(entries.size()) +
+                          world * ((slowdown != nullptr ? 1 : 0) + (jitter.present() ? 1 : 0));
 }
 
 }  // namespace stepsim

@@ -27,6 +27,7 @@ struct RankFault {
 struct Faults {
   std::vector<RankFault> ranks;           ///< by rank; empty: all are sound
   std::vector<TopologyLink> sound_links;  ///< what Cluster::links was; empty: no link is faulty
+  int64_t count = 0;  ///< entries of cluster.faults; slowdown and jitter are one a rank
 
   bool any() const { return !ranks.empty() || !sound_links.empty(); }
   RankFault of(int rank) const {

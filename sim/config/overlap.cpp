@@ -172,11 +172,12 @@ void resolve_p2p_order(const ScenarioSections& sections, Scenario& scenario) {
   if (asked == "together") return;
   scenario.p2p_order = asked == "fixed" ? P2pOrder::fixed : P2pOrder::even_odd;
   const Overlap& overlap = scenario.overlap;
-  if (!scenario.costs && (overlap.overlap_p2p || overlap.batch_p2p))
-    sections.pipeline.fail("p2p_order",
-                           "'" + asked +
-                               "' waits for each send and receive before the next: it needs "
-                               "overlap_p2p_comm false and batch_p2p_comm false");
+  if (scenario.costs || (!overlap.overlap_p2p && !overlap.batch_p2p)) return;
+  // Where comm_overlap is given it writes its own values over model's.
+  const std::string section = sections.comm_overlap.present() ? "comm_overlap." : "model.";
+  sections.pipeline.fail(
+      "p2p_order", "'" + asked + "' waits for each send and receive before the next: it needs " +
+                       section + "overlap_p2p_comm false and " + section + "batch_p2p_comm false");
 }
 
 void resolve_bucket(const ScenarioSections& sections, Scenario& scenario, bool bridge_applies) {

@@ -8,8 +8,8 @@
 
 namespace stepsim {
 
-/// `unresolved` by task, at least one of them set; each unresolved task must have an unresolved
-/// predecessor. The cycle starts at its smallest task, and is a function of the graph alone.
+/// `unresolved` by task. The cycle starts at its smallest task, and is a function of the graph
+/// alone; empty where none is found: what is stuck waits for a task that runs for ever.
 Deadlock find_deadlock(const TaskGraph& graph, std::span<const uint8_t> unresolved);
 
 }  // namespace stepsim

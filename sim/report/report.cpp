@@ -1,6 +1,8 @@
 #include "sim/report/report.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace stepsim {
 namespace {
@@ -40,22 +42,27 @@ std::optional<MemoryReport> peak_memory(const Scenario& scenario, const LoweredS
 
 FaultCost fault_cost(const LoweredStep& step, const Timeline& timeline, StepEnd end,
                      const SoundStep& sound, const std::vector<Ledger>& by_device) {
-  constexpr double rounding = 1e-9;  // of the step
+  const double rounding = 1e-9 * end.seconds;
+  // Contention is not the device's own: who shares with whom moves with every fault.
+  const auto own = [](const Ledger& l) { return l[Cause::compute] + l[Cause::optimizer]; };
   FaultCost cost{.sound_step_seconds = sound.step_seconds, .late = {}};
   const std::vector<double> critical = critical_seconds_by_device(step, timeline, end);
   for (size_t d = 0; d < step.devices.size(); ++d) {
     const SimulatedDevice& device = step.devices[d];
-    const double late = by_device[d].busy() - sound.ledgers[d].busy();
-    if (late > rounding * end.seconds) cost.late.push_back({device.rank, device.stage, late});
+    const double late = own(by_device[d]) - own(sound.ledgers[d]);
+    if (late > rounding) cost.late.push_back({device.rank, device.stage, late});
     if (critical[d] > cost.critical_seconds) {
       cost.critical_rank = device.rank;
       cost.critical_stage = device.stage;
       cost.critical_seconds = critical[d];
     }
   }
-  std::stable_sort(
-      cost.late.begin(), cost.late.end(),
-      [](const LateDevice& a, const LateDevice& b) { return a.late_seconds > b.late_seconds; });
+  // Equal ranks in rank order, though their sums differ in the last bits.
+  const auto place = [&](const LateDevice& l) {
+    return std::pair(-std::round(l.late_seconds / rounding), l.rank);
+  };
+  std::sort(cost.late.begin(), cost.late.end(),
+            [&](const LateDevice& a, const LateDevice& b) { return place(a) < place(b); });
   return cost;
 }
 

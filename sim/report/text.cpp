@@ -225,19 +225,54 @@ void write_contention(Page& page, const Report& r, const Milliseconds& ms) {
   page.paragraph("Contention     ", text, 2);
 }
 
+/// Faults that slow transfers and no kernels; nothing without any.
+std::string degraded_links(const Faults& faults) {
+  int64_t ranks = 0;
+  std::string one;
+  for (size_t rank = 0; rank < faults.ranks.size(); ++rank) {
+    const RankFault& f = faults.ranks[rank];
+    if (f.nvlink_factor == 1 && f.nic_factor == 1) continue;
+    ++ranks;
+    one = f.nic_factor == 1      ? fmt::format("NVLink at {}", percent(f.nvlink_factor))
+          : f.nvlink_factor == 1 ? fmt::format("NIC at {}", percent(f.nic_factor))
+                                 : "NVLink and NIC";
+    one = fmt::format("degraded: rank {}'s {}", rank, one);
+  }
+  if (!faults.sound_links.empty()) return "degraded: links of the graph";
+  return ranks > 1 ? fmt::format("degraded: links of {} ranks", ranks) : one;
+}
+
+/// Counts what each late device stands for.
+int64_t late_ranks(const Report& r) {
+  int64_t ranks = 0;
+  for (const LateDevice& late : r.faults->late)
+    ranks += std::find_if(r.devices.begin(), r.devices.end(), [&](const DeviceReport& d) {
+               return d.rank == late.rank;
+             })->represents;
+  return ranks;
+}
+
 /// What the injected faults cost, and who is late.
-void write_faults(Page& page, const Report& r, const Milliseconds& ms) {
+void write_faults(Page& page, const Scenario& s, const Report& r, const Milliseconds& ms) {
   if (!r.faults) return;
   const FaultCost& f = *r.faults;
+  const std::string degraded = degraded_links(s.faults);
   std::string text;
-  if (!f.late.empty())
-    text = fmt::format(
-        "{} is {} ms late{}; ", rank_name(f.late[0].rank, f.late[0].stage),
-        ms(f.late[0].late_seconds),
-        f.late.size() > 1 ? fmt::format(" and {} more less so", f.late.size() - 1) : "");
+  if (!f.late.empty()) {
+    const LateDevice& latest = f.late[0];
+    const int64_t more = late_ranks(r) - 1;
+    text = more == 0 ? fmt::format("{} is {} ms late; ", rank_name(latest.rank, latest.stage),
+                                   ms(latest.late_seconds))
+                     : fmt::format("{} and {} more rank{} are late, by up to {} ms; ",
+                                   rank_name(latest.rank, latest.stage), more, more == 1 ? "" : "s",
+                                   ms(latest.late_seconds));
+  } else if (!degraded.empty()) {
+    text = "no rank computes later; ";
+  }
+  if (!degraded.empty()) text += degraded + "; ";
   const double saved = r.step_seconds - f.sound_step_seconds;
   text += fmt::format("without {} the step takes {} ms, {} ms {}; ",
-                      f.late.size() == 1 ? "its fault" : "the faults", ms(f.sound_step_seconds),
+                      s.faults.count == 1 ? "its fault" : "its faults", ms(f.sound_step_seconds),
                       ms(std::abs(saved)), saved < 0 ? "more" : "less");
   text +=
       fmt::format("{} of the critical path is on {}", percent(f.critical_seconds / r.step_seconds),
@@ -337,7 +372,7 @@ std::string report_text(const Scenario& scenario, const Report& report) {
   page.blank();
   write_path(page, report, ms);
   write_contention(page, report, ms);
-  write_faults(page, report, ms);
+  write_faults(page, scenario, report, ms);
   if (report.memory) write_memory(page, *report.memory);
   if (!scenario.costs) write_groups(page, scenario, report);
   write_findings(page, scenario);

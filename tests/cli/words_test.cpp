@@ -116,6 +116,17 @@ TEST_CASE(
   CHECK(read_text("/tmp/stepsim-words.out").empty());
   CHECK_FALSE(std::ifstream("/tmp/stepsim-stall.json").good());
   CHECK(run("run scenarios/1f1b-4x8.json pipeline.p2p_order=even_odd").code == 0);
+  // On standard output as JSON: one object with the error of every command and the waits.
+  const Outcome piped = run("run scenarios/1f1b-4x8.json pipeline.p2p_order=fixed --json -");
+  CHECK(piped.code == 1);
+  const auto body = nlohmann::json::parse(read_text("/tmp/stepsim-words.out"));
+  CHECK(body["error"]["file"] == "scenarios/1f1b-4x8.json");
+  CHECK(body["error"]["pointer"] == "");
+  CHECK(piped.err.starts_with(body["error"]["message"].get<std::string>() + "\n"));
+  CHECK(body["stall"]["since_seconds"].get<double>() == doctest::Approx(0.006));
+  CHECK(body["stall"]["waits"].size() >= 2);
+  for (const auto& wait : body["stall"]["waits"])
+    CHECK(piped.err.find("  " + wait.get<std::string>() + "\n") != std::string::npos);
 }
 
 TEST_CASE("a measured time is compared only with its own settings") {

@@ -132,7 +132,9 @@ inline const std::vector<Case> cases{
     {"unit of another kind", Where::gpu, "memory.capacity = \"80 us\"",
      "g.json#/memory/capacity: has unknown unit 'us'"},
     {"order of overlapped messages", Where::scenario, "pipeline.p2p_order = \"fixed\"",
-     "x.json#/pipeline/p2p_order: 'fixed' waits for each send and receive before the next"},
+     "x.json#/pipeline/p2p_order: 'fixed' waits for each send and receive before the next: it "
+     "needs "
+     "comm_overlap.overlap_p2p_comm false and comm_overlap.batch_p2p_comm false"},
     {"unknown order", Where::scenario, "pipeline.p2p_order = \"even-odd\"",
      "x.json#/pipeline/p2p_order: unknown name 'even-odd'; did you mean 'even_odd'?"},
     // Faults.
@@ -159,6 +161,18 @@ inline const std::vector<Case> cases{
     {"delay without a unit", Where::scenario,
      R"(cluster.faults = [{"gpu": 1, "delay_per_step": 0.2}])",
      "x.json#/cluster/faults/0/delay_per_step: needs a unit (units: s, ms, us, ns)"},
+    {"faults that multiply to a step of no end", Where::scenario,
+     R"(cluster.faults = [{"gpu": 1, "compute_factor": 0.01}, {"rank": 1, "compute_factor": 0.5}])",
+     "x.json#/cluster/faults/1/compute_factor: faults multiply: the kernels of rank 1 would take "
+     "200 times as long; must be from 0.01 to 100 together"},
+    {"faults that multiply to no NVLink", Where::scenario,
+     R"(cluster.faults = [{"gpu": 1, "nvlink_factor": 0.03}, {"gpu": 2, "nvlink_factor": 0.03},
+                          {"gpu": 1, "nvlink_factor": 0.03}])",
+     "x.json#/cluster/faults/2/nvlink_factor: faults multiply: a share of 0.0009 would be left"},
+    {"faults that multiply to no NIC", Where::scenario,
+     R"(cluster.faults = [{"nic": "node0.nic1", "bandwidth_factor": 0.03},
+                          {"gpu": 1, "nic_factor": 0.03}, {"gpu": 9, "nic_factor": 0.5}])",
+     "x.json#/cluster/faults/1/nic_factor: faults multiply: a share of 0.0009 would be left"},
     {"NVLink gone", Where::scenario, R"(cluster.faults = [{"gpu": 1, "nvlink_factor": 0}])",
      "x.json#/cluster/faults/0/nvlink_factor: 0 takes the GPU off this network"},
     {"unknown NIC", Where::scenario,

@@ -70,6 +70,46 @@ TEST_CASE("slowdown and jitter multiply with what faults say") {
     CHECK(jittery.faults.of(r).slowdown == factors[static_cast<size_t>(r)]);
 }
 
+// Products of faults: 0.01 x 1 and 0.001 x 1 are the last that are allowed, whatever jitter adds.
+TEST_CASE("faults of one place may multiply as far as one alone may go") {
+  const auto refused = [](const std::string& list, std::vector<std::string> words = {}) {
+    try {
+      faults_of(list, std::move(words));
+    } catch (const Error& error) {
+      return error.pointer();
+    }
+    return std::string();
+  };
+  const std::string slow = R"({"gpu": 5, "compute_factor": 0.1})",
+                    fast = R"({"gpu": 5, "compute_factor": 10})",
+                    port = R"({"nic": "node0.nic5", "bandwidth_factor": 0.1})";
+  std::string twice = "cluster.slowdown=[2";
+  for (int r = 1; r < 32; ++r) twice += ",2";
+  twice += "]";
+  CHECK(refused("[" + slow + "," + slow + "]").empty());
+  CHECK(refused("[" + fast + "," + fast + "]").empty());
+  CHECK(refused("[" + port + "," + port + "," + port + "]").empty());
+  CHECK(refused("[" + slow + "," + slow + R"(,{"gpu": 5, "compute_factor": 0.99}])") ==
+        "/cluster/faults/2/compute_factor");
+  CHECK(refused("[" + fast + "," + fast + R"(,{"gpu": 5, "compute_factor": 1.01}])") ==
+        "/cluster/faults/2/compute_factor");
+  CHECK(refused("[" + port + "," + port + "," + port + "," + port + "]") ==
+        "/cluster/faults/3/bandwidth_factor");
+  CHECK(refused("[" + slow + "," + slow + "]", {twice}) == "/cluster/slowdown");
+  CHECK(refused("[" + slow + "," + slow + "]", {"cluster.jitter={\"sigma\": 0.1}"}).empty());
+  // A NIC that is gone stays gone.
+  CHECK(refused(R"([{"nic": "node0.nic5", "bandwidth_factor": 0},)" + port + "]").empty());
+  // Links of a free-form graph: by their own name, by the GPU that they end at.
+  const std::vector<std::string> ring{"cluster.system=ring-of-8", "cluster.nodes=1", "gbs=8"};
+  const std::string link = R"({"link": ["gpu0", "gpu1"], "bandwidth_factor": 0.01})",
+                    end = R"({"gpu": 1, "nic_factor": 0.1})";
+  CHECK(refused("[" + link + "," + end + "]", ring).empty());
+  CHECK(refused("[" + link + "," + end + R"(,{"gpu": 0, "nic_factor": 0.9}])", ring) ==
+        "/cluster/faults/2/nic_factor");
+  CHECK(refused(R"([{"link": ["gpu2", "gpu1"], "bandwidth_factor": 0},)" + link + "," + link + "]",
+                ring) == "/cluster/faults/2/bandwidth_factor");
+}
+
 // The engine's bits are in the C++ standard (rand.predef: the 10000th number of seed 5489); twelve
 // uniforms less 6 have mean 0 and variance 1.
 TEST_CASE("jitter is the seed's alone, of mean 1 and standard deviation sigma") {

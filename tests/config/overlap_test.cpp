@@ -88,6 +88,14 @@ TEST_CASE("p2p defaults by layout") {
         "p2p-overlap-needs-pipeline"}});
   CHECK(refusal({"pp=4", "vp=1", "comm_overlap.overlap_p2p_comm=true"})
             .find("cannot be combined with batch_p2p_comm") != std::string::npos);
+  // Switches of model count only without the section that writes over them.
+  const std::string one_by_one = "pipeline.p2p_order=fixed";
+  CHECK(refusal({"pp=4", one_by_one})
+            .find("it needs model.overlap_p2p_comm false and "
+                  "model.batch_p2p_comm false") != std::string::npos);
+  CHECK(refusal({"pp=4", section, overlap + "=false", batch + "=false", one_by_one})
+            .find("it needs comm_overlap.overlap_p2p_comm false and comm_overlap.batch_p2p_comm "
+                  "false") != std::string::npos);
   CHECK(refusal({"pp=4", "model.overlap_p2p_comm=true"})
             .find("/model/overlap_p2p_comm: needs virtual") != std::string::npos);
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/engine/deadlock.h"
 #include "tests/support/graph_text.h"
 #include "tests/support/pipeline_graph.h"
 
@@ -112,6 +113,15 @@ TEST_CASE("a cycle is reported as who waits for whom") {
     c 1 @right after b
     d 1 @right)") == "a d c b");
   CHECK(cycle("link l 1; f 1 uses l 1; g 1 uses l 1 after f h; h 1 after g") == "g h");
+}
+
+// What waits for a task that runs for ever is stuck without a cycle.
+TEST_CASE("a stuck task whose predecessors run for ever is in no cycle") {
+  const NamedGraph chain = graph_of("a 1; b 1 after a; c 1 after b");
+  CHECK(find_deadlock(chain.graph, std::vector<uint8_t>{0, 1, 1}).cycle.empty());
+  CHECK(find_deadlock(chain.graph, std::vector<uint8_t>{0, 0, 0}).cycle.empty());
+  const NamedGraph both = graph_of("a 1; b 1 after a; c 1 after b; d 1 after e; e 1 after d");
+  CHECK(both.spell(find_deadlock(both.graph, std::vector<uint8_t>{0, 1, 1, 1, 1}).cycle) == "d e");
 }
 
 // A start edge does not wait for the finish, so this is no cycle.

@@ -1,6 +1,9 @@
 // Laws of injected faults: what a straggler costs, whom it reaches, whose idle is skew.
 #include <doctest/doctest.h>
 
+#include <limits>
+
+#include "sim/base/error.h"
 #include "tests/laws/layout.h"
 
 using namespace stepsim;
@@ -221,6 +224,48 @@ TEST_CASE(
   CHECK(gone > sound);
   // All links of GPU 3 at half rate are as bad as one: the ring's pace is its slowest link's.
   CHECK(seconds({{{"gpu", 3}, {"nic_factor", 0.5}}}) == doctest::Approx(half).epsilon(1e-9));
+}
+
+// GPU 3 has a slow NVLink and its peers move at its pace: their kernels lose more to
+// communication beside them, but nobody computes for longer than the fault says.
+TEST_CASE("law: a degraded port makes the step longer and no rank late") {
+  int longer = 0;
+  for (const Layout& l : {Layout{.tp = 2, .cp = 2, .dp = 2, .sp = true, .tp_overlap = true},
+                          Layout{.tp = 2, .dp = 2, .pp = 2, .microbatches = 4, .sp = true},
+                          Layout{.dp = 16, .grad_overlap = true, .gather_overlap = true}})
+    for (const char* key : {"nvlink_factor", "nic_factor"}) {
+      const Report r = step_of(read(with_faults(scenario_json("pythia-160m", "dgx-h100", l),
+                                                {{{"gpu", 3}, {key, 0.3}}})))
+                           .report;
+      CAPTURE(l);
+      REQUIRE(r.faults.has_value());
+      CHECK(r.faults->late.empty());
+      longer += r.step_seconds > r.faults->sound_step_seconds * 1.01 ? 1 : 0;
+    }
+  CHECK(longer >= 3);
+  // Of a slow GPU and a slow NVLink, the GPU is late.
+  const Report r =
+      step_of(read(with_faults(
+                  scenario_json("pythia-160m", "dgx-h100", {.tp = 2, .cp = 2, .dp = 2, .sp = true}),
+                  {{{"gpu", 3}, {"nvlink_factor", 0.3}}, {{"gpu", 1}, {"compute_factor", 0.8}}})))
+          .report;
+  REQUIRE(r.faults->late.size() == 1);
+  CHECK(r.faults->late[0].rank == 1);
+}
+
+// Readers refuse what makes such times; whoever fills a Scenario otherwise gets an Error as well.
+TEST_CASE("a step of no finite time is refused, not reported") {
+  constexpr double no_end = std::numeric_limits<double>::infinity();
+  Scenario given = given_with_faults(2, 4, json::array());
+  given.costs->forward_seconds.assign(2, 1e308);
+  CHECK_THROWS_AS(simulate(given), Error);
+  for (const Layout& l : {Layout{.dp = 8, .grad_overlap = true},
+                          Layout{.tp = 2, .dp = 2, .pp = 2, .microbatches = 4}}) {
+    Scenario s = read(with_faults(scenario_json("pythia-160m", "dgx-h100", l),
+                                  {{{"gpu", 0}, {"compute_factor", 0.5}}}));
+    s.faults.ranks[0].slowdown = no_end;
+    CHECK_THROWS_AS(simulate(s), Error);
+  }
 }
 
 TEST_CASE("law: faults never speed a step up, and the sound twin is the step without them") {
