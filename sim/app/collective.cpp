@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "sim/app/options.h"
@@ -11,6 +13,8 @@
 #include "sim/base/table.h"
 #include "sim/config/cluster_read.h"
 #include "sim/config/document.h"
+#include "sim/config/reader.h"
+#include "sim/config/scenario_load.h"
 #include "sim/network/operation.h"
 
 namespace stepsim::app {
@@ -31,9 +35,14 @@ double read_size(const std::string& text) {
     for (size_t i = 0; i <= units.find(text.back()); ++i) unit *= 1024;
     number.pop_back();
   }
+  constexpr double most = 1024.0 * 1024 * 1024 * 1024 * 1024;
   if (!number.empty() && number.size() <= 18 &&
-      number.find_first_not_of("0123456789") == std::string::npos && std::stod(number) > 0)
-    return std::stod(number) * unit;
+      number.find_first_not_of("0123456789") == std::string::npos && std::stod(number) > 0) {
+    const double bytes = std::stod(number) * unit;
+    if (bytes > most)
+      refuse("--bytes", "must be at most 1 PiB, 1024T; got '" + printable(text) + "'");
+    return bytes;
+  }
   refuse("--bytes",
          "must be sizes such as 8M, 8M..8G or 4K,1M,1G (K, M, G, T are powers of 1024); got '" +
              printable(text) + "'");
@@ -80,24 +89,57 @@ Group choose(const Cluster& cluster, int gpus, int per_node) {
   return group;
 }
 
+/// What the words say that is for this command to read: refuses what it does not simulate, and
+/// takes cluster.gpus for --gpus. True when they give a number of nodes.
+bool read_words(CollectiveOptions& options) {
+  Document document{std::string(command_line_name),
+                    std::make_shared<nlohmann::json>(nlohmann::json::object()),
+                    {}};
+  apply_overrides(document, options.overrides);
+  const Reader software(document, "/software"), cluster(document, "/cluster");
+  if (software.has("nccl") && software.text_of("nccl") == "\"\"")
+    software.fail("nccl", "must be a version such as 2.27.5; got ''");
+  for (const char* key : {"faults", "slowdown", "jitter"})
+    if (cluster.has(key))
+      cluster.fail(key, "is not simulated here; a collective runs on sound GPUs (stepsim run)");
+  if (const auto gpus = cluster.optional_int("gpus", {2, most_members})) {
+    if (options.gpus > 0 && options.gpus != *gpus)
+      cluster.fail("gpus", fmt::format("is {}, but --gpus is {}", *gpus, options.gpus));
+    options.gpus = static_cast<int>(*gpus);
+  }
+  return cluster.has("nodes");
+}
+
 /// Without a number of nodes: as many as --gpus needs, else one NVLink domain.
-Cluster read_system_asked(const CollectiveOptions& options) {
+Cluster read_system_asked(CollectiveOptions& options) {
   std::string cluster = options.cluster;
-  const bool given =
-      cluster.find(':') != std::string::npos ||
-      std::any_of(options.overrides.begin(), options.overrides.end(), [](const std::string& word) {
-        return word.starts_with("cluster.nodes=") || word.starts_with("cluster.gpus=");
-      });
+  const bool given = read_words(options) || cluster.find(':') != std::string::npos;
   const DataPaths data = find_data();
+  std::vector<std::string> whole_nodes = options.overrides;
+  whole_nodes.emplace_back("cluster.gpus=null");
   if (!given) {
-    const Cluster one = read_cluster_words(cluster + ":1", options.overrides, data);
+    const Cluster one = read_cluster_words(cluster + ":1", whole_nodes, data);
     const int each =
         options.per_node > 0 ? std::min(options.per_node, one.gpus_per_node) : one.gpus_per_node;
     const int nodes = options.gpus > 0 ? (options.gpus + each - 1) / each
                                        : std::max(1, one.nvlink_domain / one.gpus_per_node);
     cluster += ":" + std::to_string(std::max(1, nodes));
   }
-  return read_cluster_words(cluster, options.overrides, data);
+  // The first GPUs of each node are not the first of all.
+  return read_cluster_words(cluster, options.per_node > 0 ? whole_nodes : options.overrides, data);
+}
+
+/// "2 NVLink domains of 8"; "of 3 to 4" where they are not alike.
+std::string domains_text(const std::vector<int>& ranks, const Fabric& fabric) {
+  std::map<int, int> members;
+  for (const int rank : ranks) ++members[fabric.domain_of(rank)];
+  const auto [fewest, most] =
+      std::minmax_element(members.begin(), members.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::string text = fmt::format("{} NVLink domain{} of {}", members.size(),
+                                 members.size() == 1 ? "" : "s", fewest->second);
+  if (most->second > fewest->second) text += fmt::format(" to {}", most->second);
+  return text;
 }
 
 std::string size_text(double bytes) {
@@ -109,7 +151,8 @@ std::string size_text(double bytes) {
 
 }  // namespace
 
-int collective(const CollectiveOptions& options) {
+int collective(const CollectiveOptions& asked) {
+  CollectiveOptions options = asked;
   const std::optional<Collective> op = operation_named(options.op);
   if (!op)
     throw Error(std::string(command_line_name), "/op",
@@ -124,23 +167,24 @@ int collective(const CollectiveOptions& options) {
   const std::vector<double> sizes = read_sizes(options.bytes);
   const Cluster cluster = read_system_asked(options);
   const Group chosen = choose(cluster, options.gpus, options.per_node);
-  const GroupPlacement group = place(chosen.ranks, Fabric(cluster));
+  const Fabric fabric(cluster);
+  const GroupPlacement group = place(chosen.ranks, fabric);
 
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   std::string text = fmt::format(
-      "{} of {} GPUs on {} node{} of {}: {} NVLink domain{} of {}\n\n{:>12}{:>12}{:>12}"
+      "{} of {} GPUs on {} node{} of {}: {}\n\n{:>12}{:>12}{:>12}"
       "{:>12}  {:<13}{:<10}{:>8}{:>6}\n{:>12}{:>12}{:>12}{:>12}\n",
       operation_name(*op), group.size, chosen.nodes, chosen.nodes == 1 ? "" : "s", cluster.system,
-      group.domains, group.domains == 1 ? "" : "s", group.per_domain, "size", "time", "algbw",
-      "busbw", "algorithm", "protocol", "channels", "SMs", "", "us", "GB/s", "GB/s");
+      domains_text(chosen.ranks, fabric), "size", "time", "algbw", "busbw", "algorithm", "protocol",
+      "channels", "SMs", "", "us", "GB/s", "GB/s");
   for (const double bytes : sizes) {
     const CollectiveCost cost = collective_cost(*op, {bytes}, group, cluster);
     const double algbw = bytes / cost.duration.value;
     const double busbw = algbw * bus_factor(*op, group.size);
-    text +=
-        fmt::format("{:>12}{:>12.1f}{:>12.2f}{:>12.2f}  {:<13}{:<10}{:>8}{:>6}\n", size_text(bytes),
-                    cost.duration.value * 1e6, algbw * 1e-9, busbw * 1e-9, cost.algorithm,
-                    cost.protocol.empty() ? "-" : cost.protocol, cost.channels, cost.sms);
+    text += fmt::format("{:>12} {:>11.1f}{:>12.2f}{:>12.2f}  {:<13}{:<10}{:>8}{:>6}\n",
+                        size_text(bytes), cost.duration.value * 1e6, algbw * 1e-9, busbw * 1e-9,
+                        cost.algorithm, cost.protocol.empty() ? "-" : cost.protocol, cost.channels,
+                        cost.sms);
     rows.push_back({{"op", operation_name(*op)},
                     {"bytes", bytes},
                     {"seconds", cost.duration.value},

@@ -93,7 +93,8 @@ Examples
 
 Keys: env_vars.NCCL_ALGO, NCCL_PROTO, NCCL_NVLS_ENABLE, NCCL_COLLNET_ENABLE, NCCL_MIN_CTAS,
 NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS, NCCL_NCHANNELS_PER_NET_PEER, NCCL_CTA_POLICY; software.nccl;
-cluster.*. Without :NODES there are as many nodes as --gpus needs, else one NVLink domain.
+cluster.* but faults, slowdown and jitter; cluster.gpus is --gpus. Without :NODES there are as many
+nodes as --gpus needs, else one NVLink domain.
 )";
 
 constexpr const char* validate_footer = R"(
@@ -148,7 +149,7 @@ int main(int argc, char** argv) {
   run->add_flag("--unfold", options.unfold,
                 "simulate every rank instead of one per class of equal ranks");
   run->add_flag("--no-contention", options.no_contention,
-                "transfers never share a link (for the classroom)");
+                "kernels and transfers share no link, no SM and no memory bandwidth");
   run->add_flag("--timing", options.timing, "add how long the simulation itself took");
   CLI::App* check = app.add_subcommand(
       "check", "resolve, validate, size and fit a scenario without simulating it");

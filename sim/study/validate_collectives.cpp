@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <system_error>
 
 #include "sim/base/error.h"
 #include "sim/config/cluster_read.h"
@@ -183,6 +185,9 @@ RelativeErrors statistics_of(const std::vector<double>& errors) {
 }
 
 CollectiveValidation validate_collectives(const std::string& file, const DataPaths& data) {
+  std::error_code unreadable;
+  if (std::filesystem::is_directory(file, unreadable))
+    throw Error(file, "", "is a directory; expected a CSV file");
   const std::vector<CsvRow> rows = parse_csv(
       read_text(file), file,
       {"system", "gpu", "n_gpus", "n_nodes", "fabric", "op", "algo", "msg_bytes", "time_us"});

@@ -68,6 +68,48 @@ TEST_CASE("collective: which GPUs") {
   CHECK(first("--cluster gb200-nvl72").find("72 GPUs on 18 nodes") != std::string::npos);
 }
 
+// Law: all but an algorithm that was not chosen changes nothing.
+TEST_CASE("collective: NCCL_ALGO behind ^") {
+  for (const char* words : {"all_reduce --cluster dgx-h100:1 --bytes 64K,64M",
+                            "all_gather --cluster dgx-h100:1 --bytes 8,64K,64M,8G",
+                            "all_gather --cluster dgx-h100:2 --bytes 8,64K,64M,8G",
+                            "all_reduce --cluster dgx-b200:4 --bytes 8G"}) {
+    const std::string command = "collective " + std::string(words);
+    for (const char* less : {" env_vars.NCCL_ALGO=^collnet", " env_vars.NCCL_ALGO=^symmetric"})
+      CHECK(output(command + less) == output(command));
+  }
+  const std::string command = "collective all_reduce --cluster dgx-h100:1 --bytes 64K";
+  CHECK(output(command).find("  ring ") != std::string::npos);
+  CHECK(output(command + " env_vars.NCCL_ALGO=^tree") == output(command));
+  const auto rows =
+      nlohmann::json::parse(output("collective all_reduce --cluster dgx-h100:1 --bytes 1G --json - "
+                                   "env_vars.NCCL_ALGO=^nvls,nvlstree"));
+  CHECK(rows[0].at("algorithm") == "ring");
+}
+
+TEST_CASE("collective: cluster.gpus is --gpus") {
+  for (const char* words : {"--cluster dgx-h100:2", "--cluster dgx-h100", "--cluster gb200-nvl72",
+                            "--cluster dgx-h100 --per-node 4"}) {
+    const std::string command = "collective all_gather --bytes 1M,1G " + std::string(words);
+    CHECK(output(command + " cluster.gpus=12") == output(command + " --gpus 12"));
+    CHECK(output(command + " cluster.gpus=12 --gpus 12") == output(command + " --gpus 12"));
+  }
+  CHECK(output("collective all_gather --cluster dgx-h100 --gpus 7 --per-node 4 --bytes 1M")
+            .find("7 GPUs on 2 nodes of dgx-h100: 2 NVLink domains of 3 to 4\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("run: what --no-contention leaves out") {
+  CHECK(output("run --help").find("share no link, no SM and no memory bandwidth") !=
+        std::string::npos);
+}
+
+// The largest size there is over the slowest pair.
+TEST_CASE("collective: columns never run together") {
+  const std::string text = output("collective send_recv --cluster dgx-h100:64 --bytes 1024T");
+  CHECK(text.find(" 1024 TiB ") != std::string::npos);
+}
+
 TEST_CASE("collective and validate: bad input exits 2 with one line") {
   for (const auto& refusal : {
            std::pair{"collective all_redcue --cluster dgx-h100", "did you mean 'all_reduce'?"},
@@ -80,8 +122,24 @@ TEST_CASE("collective and validate: bad input exits 2 with one line") {
            {"collective all_reduce --cluster dgx-h100 --per-node 1", "at least 2"},
            {"collective all_reduce --cluster dgx-h100 env_vars.NCCL_ALGO=rng", "mean 'ring'?"},
            {"collective all_reduce --cluster dgx-h100 train.x=1", "is no part of a system"},
+           {"collective all_reduce --cluster dgx-h100 --bytes 1025T", "must be at most 1 PiB"},
+           {"collective all_reduce --cluster dgx-h100 --bytes 999999999999999T", "at most 1 PiB"},
+           {"collective all_reduce --cluster dgx-h100:2 --gpus 8 cluster.gpus=4",
+            "/cluster/gpus: is 4, but --gpus is 8"},
+           {"collective all_reduce --cluster dgx-h100:1 cluster.gpus=9", "1 x 8 = 8; got 9"},
+           {"collective all_reduce --cluster dgx-h100 cluster.gpus=1", "integer from 2"},
+           {"collective all_reduce --cluster dgx-h100 'cluster.faults=[{\"foo\":1}]'",
+            "/cluster/faults: is not simulated here"},
+           {"collective all_reduce --cluster dgx-h100 'cluster.slowdown={\"0\":1.5}'",
+            "/cluster/slowdown: is not simulated here"},
+           {"collective all_reduce --cluster dgx-h100 'cluster.jitter={\"sigma\":0.1}'",
+            "/cluster/jitter: is not simulated here"},
+           {"collective all_reduce --cluster dgx-h100 software.nccl=abc", "such as 2.27.5"},
+           {"collective all_reduce --cluster dgx-h100 'software.nccl=\"\"'", "such as 2.27.5"},
+           {"collective all_reduce --cluster dgx-h100 software.nccl=3", "such as 2.27.5"},
            {"validate", "/--collectives: is required"},
            {"validate --collectives no/such.csv", "no/such.csv"},
+           {"validate --collectives tests/published", "is a directory; expected a CSV file"},
            {"validate --collectives README.md", "README.md:1:1: has no column"},
        }) {
     CAPTURE(std::string(refusal.first));
