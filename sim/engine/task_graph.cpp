@@ -121,6 +121,7 @@ void TaskGraphBuilder::reserve(size_t tasks, size_t finish_edges, size_t start_e
   durations_.reserve(tasks);
   streams_.reserve(tasks);
   labels_.reserve(tasks);
+  flows_.reserve(tasks);
   sources_.reserve(finish_edges);
   targets_.reserve(finish_edges);
   start_sources_.reserve(start_edges);

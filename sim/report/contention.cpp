@@ -24,6 +24,13 @@ struct SharedKernel {
   const ProcessorClaim* claim = nullptr;
 };
 
+/// Of one device, up to the kernel before.
+struct DeviceSums {
+  CompensatedSum sms, memory, shared;
+  size_t change = 0, other = 0;  ///< the first that may concern the next kernel
+  int64_t held = 0;
+};
+
 /// Seconds lost to held SMs between the kernel's start and finish. `at` is the first change after
 /// the kernel before; `held` what is held there.
 double lost_to_sms(const SharedKernel& kernel, const std::vector<Change>& changes, uint32_t size,
@@ -75,18 +82,13 @@ std::vector<std::vector<Interval>> beside(const LoweredStep& step, const Timelin
 Contention contention(const LoweredStep& step, const Timeline& timeline, StepEnd end) {
   const TaskGraph& graph = step.graph;
   std::vector<std::vector<Change>> changes(graph.pool_sizes.size());
-  std::vector<std::vector<SharedKernel>> kernels(graph.pool_sizes.size());
   for (const FlowRow& flow : graph.flows) {
     const uint32_t t = index(flow.task);
     const double start = timeline.start_seconds[t], finish = timeline.finish_seconds[t];
     for (const ProcessorClaim& claim : graph.processor_claims_of(flow)) {
       const uint32_t pool = index(claim.pool);
       const auto count = static_cast<int64_t>(claim.count);
-      if (claim.role == Role::run) {
-        kernels[pool].push_back(
-            {start, std::min(finish, end.seconds), graph.durations_seconds[t], &claim});
-        continue;
-      }
+      if (claim.role == Role::run) continue;
       // A member that arrived got its SMs when its arrival was over.
       if (claim.role == Role::hold) changes[pool].push_back({start, count});
       if (claim.role == Role::take) changes[pool].push_back({finish, count});
@@ -97,28 +99,38 @@ Contention contention(const LoweredStep& step, const Timeline& timeline, StepEnd
     std::sort(c.begin(), c.end(),
               [](const Change& a, const Change& b) { return a.time_seconds < b.time_seconds; });
   const std::vector<std::vector<Interval>> others = beside(step, timeline, changes);
+
+  // Kernels of one stream come in time order.
+  std::vector<DeviceSums> devices(step.devices.size());
+  for (const FlowRow& flow : graph.flows) {
+    const uint32_t t = index(flow.task);
+    for (const ProcessorClaim& claim : graph.processor_claims_of(flow)) {
+      if (claim.role != Role::run) continue;
+      const uint32_t d = index(claim.pool);
+      const SharedKernel kernel{timeline.start_seconds[t],
+                                std::min(timeline.finish_seconds[t], end.seconds),
+                                graph.durations_seconds[t], &claim};
+      DeviceSums& sums = devices[d];
+      const double excess = std::max(0.0, kernel.finish - kernel.start - kernel.alone);
+      const double lost = std::min(
+          excess, lost_to_sms(kernel, changes[d], graph.pool_sizes[d], sums.change, sums.held));
+      sums.sms.add(lost);
+      sums.memory.add(excess - lost);
+      size_t& o = sums.other;
+      while (o < others[d].size() && others[d][o].finish <= kernel.start) ++o;
+      for (size_t i = o; i < others[d].size() && others[d][i].start < kernel.finish; ++i)
+        sums.shared.add(std::min(others[d][i].finish, kernel.finish) -
+                        std::max(others[d][i].start, kernel.start));
+    }
+  }
   Contention sum;
   double ranks = 0;
   for (const SimulatedDevice& d : step.devices) ranks += static_cast<double>(d.represents);
-  for (size_t d = 0; d < kernels.size() && d < step.devices.size(); ++d) {
-    std::sort(kernels[d].begin(), kernels[d].end(),
-              [](const SharedKernel& a, const SharedKernel& b) { return a.start < b.start; });
-    CompensatedSum sms, memory;
-    std::vector<Interval> runs;
-    size_t at = 0;
-    int64_t held = 0;
-    for (const SharedKernel& kernel : kernels[d]) {
-      const double excess = std::max(0.0, kernel.finish - kernel.start - kernel.alone);
-      const double lost =
-          std::min(excess, lost_to_sms(kernel, changes[d], graph.pool_sizes[d], at, held));
-      runs.push_back({kernel.start, kernel.finish});
-      sms.add(lost);
-      memory.add(excess - lost);
-    }
+  for (size_t d = 0; d < devices.size(); ++d) {
     const double weight = static_cast<double>(step.devices[d].represents) / std::max(1.0, ranks);
-    sum.sm_seconds += weight * sms.value();
-    sum.memory_seconds += weight * memory.value();
-    sum.shared_seconds += weight * common_length(interval_union(std::move(runs)), others[d]);
+    sum.sm_seconds += weight * devices[d].sms.value();
+    sum.memory_seconds += weight * devices[d].memory.value();
+    sum.shared_seconds += weight * devices[d].shared.value();
   }
   return sum;
 }

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/config/bad_inputs.h"
+#include "tests/config/bad_folder.h"
 
 using namespace stepsim;
 

@@ -1,7 +1,7 @@
 // Law: every bad input is one Error that points at the place and says what was expected.
 #include "sim/base/error.h"
 #include "sim/config/read.h"
-#include "tests/config/bad_inputs.h"
+#include "tests/config/bad_folder.h"
 
 using namespace stepsim;
 

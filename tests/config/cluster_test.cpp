@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/config/reader.h"
-#include "tests/config/bad_inputs.h"
+#include "tests/config/bad_folder.h"
 #include "tests/config/small.h"
 
 using namespace stepsim;

@@ -21,7 +21,7 @@
 #include "sim/config/document.h"
 #include "sim/config/explain.h"
 #include "sim/config/read.h"
-#include "tests/config/bad_inputs.h"
+#include "tests/config/bad_folder.h"
 
 using namespace stepsim;
 
