@@ -9,8 +9,7 @@ namespace stepsim {
 
 namespace {
 
-constexpr size_t page_width = 100;
-constexpr double gib = 1024.0 * 1024.0 * 1024.0, gb = 1e9;
+constexpr double gb = 1e9;
 
 void write_title(Page& page, const Scenario& s, const CheckReport& r) {
   const Parallelism& p = s.parallel;
@@ -31,7 +30,7 @@ void write_title(Page& page, const Scenario& s, const CheckReport& r) {
             count(Finding::Kind::silent), count(Finding::Kind::unit), count(Finding::Kind::advice));
 }
 
-void write_findings(Page& page, const Scenario& s) {
+void write_all_findings(Page& page, const Scenario& s) {
   if (s.findings.empty()) return;
   page.blank();
   constexpr std::array<std::pair<Finding::Kind, std::string_view>, 4> kinds{
@@ -149,7 +148,7 @@ void write_memory(Page& page, const Scenario& s, const CheckReport& r) {
 std::string check_text(const Scenario& scenario, const CheckReport& report) {
   Page page(page_width);
   write_title(page, scenario, report);
-  write_findings(page, scenario);
+  write_all_findings(page, scenario);
   if (!scenario.costs) write_sizes(page, scenario, report);
   if (report.sized) {
     write_groups(page, scenario, report);

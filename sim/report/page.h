@@ -3,11 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace stepsim {
+
+/// Columns of every report, and what sizes are printed in.
+inline constexpr size_t page_width = 100;
+inline constexpr double gib = 1024.0 * 1024 * 1024;
 
 /// Collects lines of printable ASCII, none wider than `width` columns.
 class Page {

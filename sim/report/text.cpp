@@ -12,9 +12,6 @@
 namespace stepsim {
 namespace {
 
-constexpr size_t page_width = 100;
-constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-
 std::string_view plain_words(Cause c) {
   constexpr std::array<std::string_view, cause_count> words{"compute",
                                                             "contention",
