@@ -28,6 +28,7 @@ void resolve_sizes_of_experts(const ScenarioSections& sections, Scenario& scenar
   // Bridge: 1 as soon as EP > 1, else Megatron-Core's default, TP.
   const bool one = sections.dialect == Dialect::bridge && p.ep > 1;
   p.etp = etp ? static_cast<int>(*etp) : !experts || one ? 1 : p.tp;
+  p.experts = experts;
   if (!experts) p.etp = 1;
   if (experts && !etp && one && p.tp > 1)
     add_finding(scenario, model, "expert_tensor_parallel_size", "etp-default-is-one", Kind::silent,

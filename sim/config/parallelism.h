@@ -19,6 +19,7 @@ struct LayoutStage {
 struct Parallelism {
   int tp = 1, pp = 1, cp = 1, dp = 1;  ///< dp excludes cp
   int ep = 1, etp = 1;      ///< experts: ranks that hold different ones, and ranks that share one
+  bool experts = false;     ///< the model has experts: their mesh and its groups are in use
   std::optional<int> vp{};  ///< model chunks per pipeline rank; set to 1 differs from unset
   bool vp_from_layout = false;  ///< VP was not given but follows from the layout
   bool pp_before_dp = false;    ///< dist.use_tp_pp_dp_mapping: rank order tp-cp-pp-dp

@@ -5,15 +5,15 @@
 namespace stepsim {
 
 std::string_view name(CommClass c) {
-  constexpr std::array<std::string_view, comm_class_count> names{"none", "tp", "cp",
-                                                                 "pp",   "dp", "embedding"};
+  constexpr std::array<std::string_view, comm_class_count> names{
+      "none", "tp", "cp", "pp", "dp", "embedding", "ep", "edp", "offload"};
   return names[static_cast<size_t>(c)];
 }
 
 std::string_view name(Stream s) {
   constexpr std::array<std::string_view, stream_count> names{
-      "compute",      "tp",           "cp", "pp send next", "pp recv prev",
-      "pp send prev", "pp recv next", "dp", "host"};
+      "compute", "tp", "cp",  "pp send next", "pp recv prev", "pp send prev", "pp recv next",
+      "dp",      "ep", "edp", "d2h",          "h2d",          "host"};
   return names[static_cast<size_t>(s)];
 }
 

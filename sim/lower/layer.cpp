@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/lower/linear.h"
+#include "sim/lower/memory.h"
 
 namespace stepsim {
 
@@ -137,7 +138,13 @@ void LayerTemplates::mlp_forward(TemplateWriter& w, bool fp8) const {
   row_forward(w, {OpKind::fc2_gemm, z_.fc2(), TpGemm::fc2_fprop, TpGemm::fc2_dgrad}, fp8);
 }
 
-void LayerTemplates::forward_layer_into(TemplateWriter& w, bool fp8, bool cast_weights) const {
+LayerKind layer_kind(const Scenario& s, int layer) {
+  return {.fp8 = quantised(s, layer), .moe = s.model.moe.at(layer)};
+}
+
+void LayerTemplates::forward_layer_into(TemplateWriter& w, LayerKind kind,
+                                        bool cast_weights) const {
+  const bool fp8 = kind.fp8;
   const double sharded = z_.local_tokens * z_.hidden;
   const double add_bytes = residual_bytes + (s_.model.hidden_dropout ? dropout_mask_bytes : 0);
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
@@ -170,18 +177,19 @@ void LayerTemplates::forward_layer_into(TemplateWriter& w, bool fp8, bool cast_w
   w.compute(OpKind::residual, kernels_.streaming({sharded * add_bytes * passes}));
 }
 
-Template LayerTemplates::layer_forward(bool fp8, bool cast_weights) const {
+Template LayerTemplates::layer_forward(LayerKind kind, bool cast_weights) const {
   TemplateWriter w(Pass::forward);
-  forward_layer_into(w, fp8, cast_weights);
+  forward_layer_into(w, kind, cast_weights);
   return std::move(w).finish(launch());
 }
 
-Template LayerTemplates::layer_backward(bool fp8, bool again) const {
+Template LayerTemplates::layer_backward(LayerKind kind, bool again) const {
+  const bool fp8 = kind.fp8;
   TemplateWriter w(Pass::recompute);
   const double sharded = z_.local_tokens * z_.hidden;
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
   const RecomputeModules modules = again ? RecomputeModules{} : s_.recompute_modules;
-  if (again) forward_layer_into(w, fp8, false);
+  if (again) forward_layer_into(w, kind, false);
 
   w.set_pass(Pass::backward);
   w.capture(s_.graph_mlp);

@@ -11,10 +11,18 @@
 
 namespace stepsim {
 
-/// Where the tensor- and context-parallel groups of one device sit.
+/// Where the groups of one device sit.
 struct LayerGroups {
-  GroupPlacement tp, cp;
+  GroupPlacement tp, cp, ep{}, etp{}, etp_ep{};
 };
+
+/// What tells one decoder layer's templates from another's.
+struct LayerKind {
+  bool fp8 = false;  ///< its GEMMs are quantised
+  bool moe = false;  ///< experts in place of the MLP
+  auto operator<=>(const LayerKind&) const = default;
+};
+LayerKind layer_kind(const Scenario& scenario, int layer);
 
 /// Builds the templates of one scenario on one device. Keeps references: the scenario must outlive
 /// it.
@@ -23,12 +31,11 @@ class LayerTemplates {
   /// `slowdown`: of the device's kernels.
   LayerTemplates(const Scenario& scenario, const LayerGroups& groups, double slowdown = 1);
 
-  /// `fp8`: the layer's GEMMs are quantised; `cast_weights`: first microbatch, when weights are not
-  /// gathered in fp8.
-  Template layer_forward(bool fp8, bool cast_weights) const;
+  /// `cast_weights`: first microbatch, when weights are not gathered in fp8.
+  Template layer_forward(LayerKind kind, bool cast_weights) const;
   /// `again`: the whole forward is executed again before it; else the modules that the scenario
   /// recomputes, each just before its own backward.
-  Template layer_backward(bool fp8, bool again) const;
+  Template layer_backward(LayerKind kind, bool again) const;
   Template embedding_forward() const;
   Template embedding_backward() const;
   Template head_forward() const;
@@ -39,7 +46,7 @@ class LayerTemplates {
 
  private:
   struct Linear;  // one GEMM and its names
-  void forward_layer_into(TemplateWriter& w, bool fp8, bool cast_weights) const;
+  void forward_layer_into(TemplateWriter& w, LayerKind kind, bool cast_weights) const;
   void mlp_forward(TemplateWriter& w, bool fp8) const;
   void norm_forward(TemplateWriter& w) const;
   void norm_backward(TemplateWriter& w) const;

@@ -15,7 +15,9 @@ PipelineWriter::PipelineWriter(const Scenario& scenario, const Mesh& mesh, const
       split_(split),
       w_(writer),
       dp_(data_parallel),
-      shape_(schedule_shape(scenario)) {}
+      shape_(schedule_shape(scenario)) {
+  if (dp_) chunks_ = std::make_unique<ChunkWriter>(s_, w_, *dp_);
+}
 
 const StageChunk& PipelineWriter::stage_chunk(int chunk) const {
   return split_[static_cast<size_t>(chunk * s_.parallel.pp + stage_)];
@@ -25,120 +27,28 @@ bool PipelineWriter::head_deferred(const StageChunk& chunk, int microbatch) cons
   return chunk.head && stepsim::head_deferred(s_, microbatch);
 }
 
-void PipelineWriter::make_templates(uint32_t device) {
-  const LayerTemplates make(s_,
-                            {w_.placement(device, Meeting::tp), w_.placement(device, Meeting::cp)},
-                            w_.fault(device).slowdown);
-  templates_ = std::make_unique<Templates>();
-  const bool cast = s_.precision.fp8 != Fp8Recipe::none && !s_.precision.fp8_param_gather;
-  for (bool fp8 : {false, true}) {
-    if (fp8 && s_.precision.fp8 == Fp8Recipe::none) continue;
-    templates_->layer_forward[fp8][0] = make.layer_forward(fp8, false);
-    templates_->layer_forward[fp8][1] = make.layer_forward(fp8, cast);
-    for (bool again : {false, true})
-      templates_->layer_backward[fp8][again] = make.layer_backward(fp8, again);
-  }
-  templates_->embedding_forward = make.embedding_forward();
-  templates_->embedding_backward = make.embedding_backward();
-  templates_->head_forward = make.head_forward();
-  for (bool deferred : {false, true})
-    templates_->head_backward[deferred] = make.head_backward(deferred);
-  templates_->head_weight_gradient = make.head_weight_gradient();
-}
-
-void PipelineWriter::reserve() {
-  // Decoder layers are nearly all of a graph; a twentieth more covers the ends, the messages and
-  // the optimizer.
-  const bool fp8 = s_.precision.fp8 != Fp8Recipe::none;
-  const bool full = s_.recompute == Recompute::full_uniform;
-  double tasks = 2, edges = 2, starts = 0;
-  for (const Template* t :
-       {&templates_->layer_forward[fp8][0], &templates_->layer_backward[fp8][full]}) {
-    for (const TemplateOp& op : t->ops) {
-      ++tasks, ++edges;
-      for (int32_t a : op.after) edges += a != TemplateOp::none;
-      starts += op.launch_edge;
-    }
-  }
-  const double stamps = 1.05 * s_.model.layers * static_cast<double>(s_.batch.microbatches) *
-                        static_cast<double>(w_.device_count()) / s_.parallel.pp;
-  w_.builder().reserve(static_cast<size_t>(stamps * tasks), static_cast<size_t>(stamps * edges),
-                       static_cast<size_t>(stamps * starts));
-}
-
-namespace {
-Label computation(Pass pass, int chunk, int microbatch) {
-  return {.op = OpKind::given,
-          .pass = pass,
-          .chunk = static_cast<uint8_t>(chunk),
-          .part = 0,
-          .layer = Label::no_layer,
-          .microbatch = saturated_microbatch(microbatch)};
-}
-}  // namespace
-
 TaskId PipelineWriter::forward(uint32_t device, int chunk, int microbatch) {
-  const StageChunk& c = stage_chunk(chunk);
-  Label label = computation(Pass::forward, chunk, microbatch);
+  const Label label = pass_label(Pass::forward, chunk, microbatch);
   w_.delay(device, w_.fault(device).delay_per_forward, label);
-  if (s_.costs) {
-    const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
-    return w_.kernel(device,
-                     given_kernel({s_.costs->forward_seconds[stage] * w_.fault(device).slowdown}),
-                     label);
-  }
-  TaskId first = no_task;
-  const auto stamp = [&](int owner, const Template& t) {
-    if (microbatch == 0) dp_->need(device, chunk, owner);
-    const TaskId kernel = w_.stamp(device, t, label);
-    if (first == no_task) first = kernel;
-  };
-  if (c.embedding) stamp(0, templates_->embedding_forward);
-  for (int i = 0; i < c.layer_count; ++i) {
-    label.layer = static_cast<uint16_t>(c.first_layer + i);
-    stamp(i + 1, templates_->layer_forward[quantised(s_, label.layer)][microbatch == 0]);
-  }
-  label.layer = Label::no_layer;
-  if (c.head) stamp(c.layer_count + 1, templates_->head_forward);
-  return first;
+  if (chunks_) return chunks_->forward({stage_chunk(chunk), chunk}, microbatch);
+  const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
+  return w_.kernel(
+      device, given_kernel({s_.costs->forward_seconds[stage] * w_.fault(device).slowdown}), label);
 }
 
 void PipelineWriter::backward(uint32_t device, int chunk, int microbatch) {
-  const StageChunk& c = stage_chunk(chunk);
-  Label label = computation(Pass::backward, chunk, microbatch);
+  const Label label = pass_label(Pass::backward, chunk, microbatch);
   w_.delay(device, w_.fault(device).delay_per_backward, label);
-  if (s_.costs) {
-    const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
-    w_.kernel(device, given_kernel({s_.costs->backward_seconds[stage] * w_.fault(device).slowdown}),
-              label);
-    return;
-  }
-  const bool last = microbatch + 1 == s_.batch.microbatches;
-  const auto ready = [&](int owner) {
-    if (last) dp_->gradient_ready(device, chunk, owner);
-  };
-  if (c.head) {
-    w_.stamp(device, templates_->head_backward[head_deferred(c, microbatch)], label);
-    ready(c.layer_count + 1);
-  }
-  for (int i = c.layer_count; i-- > 0;) {
-    label.layer = static_cast<uint16_t>(c.first_layer + i);
-    w_.stamp(device, templates_->layer_backward[quantised(s_, label.layer)][recomputed(s_, i)],
-             label);
-    ready(i + 1);
-  }
-  if (c.embedding) {
-    label.layer = Label::no_layer;
-    w_.stamp(device, templates_->embedding_backward, label);
-    ready(0);
-  }
+  if (chunks_) return chunks_->backward({stage_chunk(chunk), chunk}, microbatch);
+  const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
+  w_.kernel(device, given_kernel({s_.costs->backward_seconds[stage] * w_.fault(device).slowdown}),
+            label);
 }
 
 void PipelineWriter::drain_head(uint32_t device, std::vector<MemoryEvent>& memory) {
   const int chunk = s_.parallel.chunks() - 1;
   for (int m = 0; m < s_.batch.microbatches && head_deferred(stage_chunk(chunk), m); ++m) {
-    w_.stamp(device, templates_->head_weight_gradient,
-             computation(Pass::backward_weight, chunk, m));
+    chunks_->head_weight_gradient({stage_chunk(chunk), chunk}, m);
     memory.push_back({w_.compute_tail(device), -deferred_head_bytes(s_)});
   }
 }
@@ -180,11 +90,7 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
   stage_ = mesh_.coordinates(folding_.ranks[device]).pp;
   next_ = neighbour(mesh_, folding_, device, 1);
   previous_ = neighbour(mesh_, folding_, device, -1);
-  if (!s_.costs) {
-    const bool first = !templates_;
-    make_templates(device);
-    if (first) reserve();
-  }
+  if (chunks_) chunks_->begin(device);
   std::vector<Kept> kept;
   for (int c = 0; c < s_.parallel.chunks(); ++c)
     kept.push_back(s_.costs ? Kept{} : kept_by(s_, stage_chunk(c)));
@@ -196,7 +102,7 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
         if (dp_) dp_->before_forward(device, forwards);
         if (forwards == 0)
           w_.delay(device, w_.fault(device).delay_per_step,
-                   computation(Pass::forward, a.chunk, a.microbatch));
+                   pass_label(Pass::forward, a.chunk, a.microbatch));
         ++forwards;
         const TaskId first = forward(device, a.chunk, a.microbatch);
         if (k.activations > 0) memory.push_back({first, k.activations, k.logits});

@@ -1,12 +1,11 @@
 // Walks each device's schedule program and writes its computations and messages.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <vector>
 
+#include "sim/lower/chunk.h"
 #include "sim/lower/data_parallel.h"
-#include "sim/lower/layer.h"
 #include "sim/lower/step_writer.h"
 #include "sim/parallel/schedule.h"
 #include "sim/parallel/stages.h"
@@ -25,15 +24,6 @@ class PipelineWriter {
   void write(uint32_t device, std::vector<MemoryEvent>& memory);
 
  private:
-  /// Templates of one device; layers differ by precision, first microbatch and recompute.
-  struct Templates {
-    Template layer_forward[2][2], layer_backward[2][2];
-    Template embedding_forward, embedding_backward, head_forward;
-    Template head_backward[2];  ///< with its weight gradient, and without
-    Template head_weight_gradient;
-  };
-  void make_templates(uint32_t device);
-  void reserve();
   /// Returns its first kernel.
   TaskId forward(uint32_t device, int chunk, int microbatch);
   void backward(uint32_t device, int chunk, int microbatch);
@@ -49,8 +39,8 @@ class PipelineWriter {
   StepWriter& w_;
   DataParallelWriter* dp_;
   ScheduleShape shape_;
-  std::unique_ptr<Templates> templates_;
-  uint32_t next_ = 0, previous_ = 0;  ///< pipeline neighbours of the device being written
+  std::unique_ptr<ChunkWriter> chunks_;  ///< absent with given costs
+  uint32_t next_ = 0, previous_ = 0;     ///< pipeline neighbours of the device being written
   int stage_ = 0;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <set>
 
 namespace stepsim {
 
@@ -10,22 +9,45 @@ namespace {
 
 constexpr size_t at(Meeting m) { return static_cast<size_t>(m); }
 
-constexpr std::array<std::pair<Meeting, GroupKind>, 4> group_meetings{
-    {{Meeting::tp, GroupKind::tp},
-     {Meeting::cp, GroupKind::cp},
-     {Meeting::dp, GroupKind::dp_cp},
-     {Meeting::embedding, GroupKind::embedding}}};
+Meeting meeting_of(OpKind op) {
+  if (op == OpKind::etp_all_gather || op == OpKind::etp_reduce_scatter) return Meeting::etp;
+  switch (row(op).comm) {
+    case CommClass::cp:
+      return Meeting::cp;
+    case CommClass::ep:
+      return Meeting::ep;
+    default:
+      return Meeting::tp;
+  }
+}
 
-Meeting meeting_of(CommClass c) { return c == CommClass::cp ? Meeting::cp : Meeting::tp; }
+/// Streams that the layout can launch on.
+bool in_use(Stream stream, const Parallelism& p) {
+  switch (stream) {
+    case Stream::tp:
+      return p.tp > 1;
+    case Stream::cp:
+      return p.cp > 1;
+    case Stream::pp_send_next:
+    case Stream::pp_recv_prev:
+    case Stream::pp_send_prev:
+    case Stream::pp_recv_next:
+      return p.pp > 1;
+    case Stream::ep:
+    case Stream::edp:
+      return p.experts;
+    case Stream::d2h:
+    case Stream::h2d:
+    case Stream::host:
+      return false;
+    case Stream::compute:
+    case Stream::dp:
+      return true;
+  }
+  return true;
+}
 
 }  // namespace
-
-uint32_t neighbour(const Mesh& mesh, const Folding& folding, uint32_t device, int offset) {
-  Coordinates c = mesh.coordinates(folding.ranks[device]);
-  const int stages = mesh.group_size(GroupKind::pp);
-  c.pp = (c.pp + offset + stages) % stages;
-  return static_cast<uint32_t>(folding.device(mesh.rank(c)));
-}
 
 StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding& folding,
                        const Fabric& fabric)
@@ -48,108 +70,14 @@ StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding
   place_groups(fabric);
   resources_ = std::make_unique<Resources>(scenario.cluster, faults_, shared_kinds(), builder_);
   find_routes(fabric);
-  // Streams take the launch queues in turn; with one each nothing waits for a queue.
+  // The streams in use take the launch queues in turn; with one each nothing waits for a queue.
   const auto queues = static_cast<size_t>(scenario.launch_env.max_connections);
-  if (host_ && queues < stream_count)
+  const Parallelism& p = scenario.parallel;
+  size_t used = 0;
+  for (uint32_t i = 0; i < stream_count; ++i)
+    if (in_use(static_cast<Stream>(i), p)) queue_of_[i] = used++ % queues;
+  if (host_ && queues < used)
     issued_.assign(device_count(), std::vector(queues, std::pair(no_task, Stream::compute)));
-}
-
-void StepWriter::place_groups(const Fabric& fabric) {
-  const auto devices = static_cast<uint32_t>(folding_.ranks.size());
-  for (uint32_t d = 0; d < devices; ++d) {
-    for (const auto& [meeting, kind] : group_meetings) {
-      Peers& peers = peers_[d][at(meeting)];
-      peers.leader = d;
-      if (mesh_.group_size(kind) < 2) continue;
-      const std::vector<int> ranks = mesh_.group(kind, folding_.ranks[d]);
-      if (!s_.costs) placements_[d][at(meeting)] = place_faulty(ranks, fabric);
-      if (folding_.regular && kind != GroupKind::embedding) continue;
-      std::set<uint32_t> members;
-      for (int r : ranks) members.insert(static_cast<uint32_t>(folding_.device(r)));
-      peers.leader = *members.begin();
-      peers.count = static_cast<uint32_t>(members.size());
-    }
-    peers_[d][at(Meeting::world)] = {.leader = 0, .count = devices};
-    GroupPlacement& world = placements_[d][at(Meeting::world)];
-    world = placements_[d][at(Meeting::dp)];
-    world.size = mesh_.world();
-    world.per_domain = std::min(mesh_.world(), s_.cluster.nvlink_domain);
-    world.domains = (mesh_.world() + world.per_domain - 1) / world.per_domain;
-    if (world.domains > 1 && !s_.costs) {
-      const Route far = fabric.route(0, mesh_.world() - 1);
-      world.network_bandwidth = far.bandwidth;
-      world.network_latency = far.latency;
-    }
-  }
-  if (s_.costs || s_.parallel.pp < 2) return;
-  const double tp = s_.parallel.sequence_parallel ? s_.parallel.tp : 1;
-  const Bytes message{2.0 *
-                      static_cast<double>(s_.batch.sequence * s_.batch.micro * s_.model.hidden) /
-                      (s_.parallel.cp * tp)};
-  for (uint32_t d = 0; d < devices; ++d)
-    for (int offset : {1, -1}) {
-      const std::array<int, 2> pair{folding_.ranks[d], stage_neighbour(folding_.ranks[d], offset)};
-      message_costs_.push_back(
-          collective_cost(Collective::send_recv, message, place_faulty(pair, fabric), s_.cluster));
-    }
-}
-
-GroupPlacement StepWriter::place_faulty(std::span<const int> ranks, const Fabric& fabric) const {
-  return slowest_member(place(ranks, fabric), ranks, s_.faults, s_.cluster);
-}
-
-SharedKinds StepWriter::shared_kinds() const {
-  // Any two queues of any device may meet on a link. What a free-form graph shares is only known by
-  // its routes.
-  if (s_.costs) return {};
-  SharedKinds shared{.nvlink = false,
-                     .network = !s_.cluster.links.empty(),
-                     .device = mesh_.world() > 1 && s_.cluster.device.sms > 0};
-  for (uint32_t d = 0; d < device_count(); ++d) {
-    int nvlink_users = 0, nic_users = 0;
-    const auto count = [&](Meeting meeting, int size) {
-      const GroupPlacement& g = placement(d, meeting);
-      if (size < 2) return;
-      if (g.per_domain > 1) ++nvlink_users;
-      if (g.domains > 1) ++nic_users;
-    };
-    count(Meeting::tp, s_.parallel.tp);
-    count(Meeting::cp, s_.parallel.cp);
-    count(Meeting::dp, s_.parallel.dp * s_.parallel.cp);
-    for (size_t way = 0; way < 2 && !message_costs_.empty(); ++way) {
-      // A send, and the receive from that side.
-      const CollectiveCost& c = message_costs_[2 * d + way];
-      if (c.nvlink_rate.value > 0) nvlink_users += 2;
-      if (c.nic_rate.value > 0) nic_users += 2;
-    }
-    shared.nvlink |= nvlink_users > 1;
-    shared.network |= nic_users > 1;
-  }
-  return shared;
-}
-
-void StepWriter::find_routes(const Fabric& fabric) {
-  routes_.resize(device_count());
-  message_routes_.resize(2 * device_count());
-  if (s_.cluster.links.empty() || s_.costs) return;
-  for (uint32_t d = 0; d < device_count(); ++d) {
-    const int rank = folding_.ranks[d];
-    for (const auto& [meeting, kind] : group_meetings) {
-      if (mesh_.group_size(kind) < 2) continue;
-      const int next = next_over_network(mesh_.group(kind, rank), rank, fabric);
-      if (next >= 0) routes_[d][at(meeting)] = resources_->route(fabric, rank, next);
-    }
-    if (s_.parallel.pp < 2) continue;
-    for (int way = 0; way < 2; ++way)
-      message_routes_[2 * d + static_cast<uint32_t>(way)] =
-          resources_->route(fabric, rank, stage_neighbour(rank, way == 0 ? 1 : -1));
-  }
-}
-
-int StepWriter::stage_neighbour(int rank, int offset) const {
-  Coordinates c = mesh_.coordinates(rank);
-  c.pp = (c.pp + offset + s_.parallel.pp) % s_.parallel.pp;
-  return mesh_.rank(c);
 }
 
 void StepWriter::drain_pending(uint32_t device, TaskId task) {
@@ -208,8 +136,7 @@ const std::vector<CollectiveClaims>& StepWriter::claims_of(uint32_t device, cons
       continue;
     }
     const TransferLoad load{op.nvlink_rate, op.nic_rate, op.memory_rate, op.sms};
-    found->second.push_back(
-        claims_of(device, meeting_of(row(op.op).comm), yielding(load, op.userbuffers)));
+    found->second.push_back(claims_of(device, meeting_of(op.op), yielding(load, op.userbuffers)));
   }
   return found->second;
 }
@@ -224,25 +151,35 @@ void StepWriter::claim(const Entered& entered, double latency_seconds,
 void StepWriter::issue(uint32_t device, Stream stream, TaskId task) {
   if (issued_.empty()) return;
   auto& queues = issued_[device];
-  auto& [last, last_stream] = queues[static_cast<size_t>(stream) % queues.size()];
+  auto& [last, last_stream] = queues[queue_of_[static_cast<size_t>(stream)]];
   // Within a stream the order is there already.
   if (last != no_task && last_stream != stream) builder_.add_start_edge(last, task, 0);
   last = task;
   last_stream = stream;
 }
 
+TaskId StepWriter::launch(uint32_t device, const LaunchSegment& segment, Label base) {
+  const StreamId stream = stream_id(device, Stream::host);
+  if (segment.waits_for != TemplateOp::none) {
+    base.op = OpKind::sync;
+    const TaskId sync = builder_.add_task(launch_seconds_, stream, base.packed());
+    builder_.add_edge(scratch_[static_cast<size_t>(segment.waits_for)], sync);
+  }
+  base.op = OpKind::launch;
+  return builder_.add_task(segment.host_seconds, stream, base.packed());
+}
+
 TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
   const TaskId previous = compute_tail(device);
   const std::vector<CollectiveClaims>& claims = claims_of(device, t);
   TaskId host = no_task;
-  if (host_) {
-    base.op = OpKind::launch;
-    host = builder_.add_task(t.host_seconds, stream_id(device, Stream::host), base.packed());
-  }
   TaskId first = no_task;
   scratch_.resize(t.ops.size());
+  auto segment = t.segments.begin();
   for (size_t i = 0; i < t.ops.size(); ++i) {
     const TemplateOp& op = t.ops[i];
+    while (host_ && segment != t.segments.end() && segment->first_op <= static_cast<int32_t>(i))
+      host = launch(device, *segment++, base);
     Label label = base;
     label.op = op.op;
     label.pass = op.pass;
@@ -254,7 +191,7 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
       if (first == no_task) first = task.entry;
       if (!pending_[device].empty()) drain_pending(device, task.entry);
     } else {
-      task = enter(device, meeting_of(row(op.op).comm), stream, op.duration_seconds, label);
+      task = enter(device, meeting_of(op.op), stream, op.duration_seconds, label);
     }
     claim(task, op.latency_seconds, claims[i]);
     for (int32_t a : op.after) {
@@ -267,6 +204,7 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
     if (!op.captured) issue(device, op.stream, task.entry);
     scratch_[i] = task.moved;
   }
+  while (host_ && segment != t.segments.end()) launch(device, *segment++, base);
   return first;
 }
 

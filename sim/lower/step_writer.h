@@ -1,10 +1,9 @@
 // Writes one step into a task graph: stamps templates, joins the members of collectives, matches
 // messages.
 //
-// A collective whose group has several simulated members is a rendezvous: each member arrives (zero
-// length) on its own queue, all meet, and each member's transfer follows. With one simulated member
-// the transfer stands alone; both forms take the same time when the members arrive together (the
-// folding law).
+// A collective of several simulated members is a rendezvous: each arrives (zero length) on its own
+// queue, all meet, each one's transfer follows. With one simulated member the transfer stands
+// alone; both take the same time when the members arrive together (the folding law).
 #pragma once
 
 #include <array>
@@ -55,9 +54,7 @@ class StepWriter {
   void post_receive(const MessageKey& key);
   TaskId transfer(const MessageKey& key);
 
-  TaskId compute_tail(uint32_t device) const {
-    return builder_.tail(stream_id(device, Stream::compute));
-  }
+  TaskId compute_tail(uint32_t d) const { return builder_.tail(stream_id(d, Stream::compute)); }
   const GroupPlacement& placement(uint32_t device, Meeting meeting) const {
     return placements_[device][static_cast<size_t>(meeting)];
   }
@@ -78,6 +75,8 @@ class StepWriter {
   CollectiveClaims claims_of(uint32_t device, Meeting meeting, TransferLoad load);
   const std::vector<CollectiveClaims>& claims_of(uint32_t device, const Template& t);
   void claim(const Entered& entered, double latency_seconds, const CollectiveClaims& claims);
+  /// The host's part of a template: its wait, and its launches.
+  TaskId launch(uint32_t device, const LaunchSegment& segment, Label base);
   /// One launch queue: `task` starts no sooner than what was issued before it on its queue.
   void issue(uint32_t device, Stream stream, TaskId task);
   TransferLoad message_load(const MessageKey& key) const;
@@ -108,6 +107,7 @@ class StepWriter {
   std::map<std::pair<const Template*, uint32_t>, std::vector<CollectiveClaims>> template_claims_;
   /// By device: the last task of each launch queue and its stream.
   std::vector<std::vector<std::pair<TaskId, Stream>>> issued_;
+  std::array<size_t, stream_count> queue_of_{};
   /// Free-form graphs: the links over which a device sends to the next domain, by meeting.
   std::vector<std::array<std::vector<ResourceId>, static_cast<size_t>(Meeting::count)>> routes_;
   std::vector<std::vector<ResourceId>> message_routes_;  ///< as message_costs_

@@ -18,9 +18,13 @@ enum class Stream : uint8_t {
   pp_send_prev,
   pp_recv_next,
   dp,
+  ep,   ///< dispatch and combine of experts
+  edp,  ///< reductions and gathers of expert parameters
+  d2h,
+  h2d,  ///< copies to and from the host
   host
 };
-inline constexpr uint32_t stream_count = 9;
+inline constexpr uint32_t stream_count = 13;
 std::string_view name(Stream s);
 constexpr StreamId stream_id(uint32_t device, Stream s) {
   return StreamId{device * stream_count + static_cast<uint32_t>(s)};

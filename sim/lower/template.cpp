@@ -56,26 +56,42 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
   return static_cast<int32_t>(template_.ops.size()) - 1;
 }
 
+void TemplateWriter::host_sync(int32_t op) {
+  if (captured_ || op < 0) return;
+  template_.segments.push_back(
+      {.first_op = static_cast<int32_t>(template_.ops.size()), .waits_for = op});
+}
+
 Template TemplateWriter::finish(LaunchCost launch) && {
   assert(pending_.empty());
+  template_.segments.insert(template_.segments.begin(), LaunchSegment{});
   // earliest[i]: how long after the first launch op i can start at the soonest, by launches inside
   // this template.
   std::vector<double> earliest(template_.ops.size());
+  // By segment: what an earlier one launched is known to be launched, not when.
   Seconds issued;
   std::array<int32_t, stream_count> tail;
   tail.fill(TemplateOp::none);
+  auto segment = template_.segments.begin();
+  int32_t begins = 0;
   for (size_t i = 0; i < template_.ops.size(); ++i) {
     TemplateOp& op = template_.ops[i];
+    while (segment + 1 != template_.segments.end() &&
+           (segment + 1)->first_op <= static_cast<int32_t>(i)) {
+      segment->host_seconds = issued.value;
+      issued = {};
+      begins = (++segment)->first_op;
+    }
     if (op.captured) {
       if (i == 0 || !template_.ops[i - 1].captured) issued += launch.graph;
     } else {
-      issued += launch.launch;
+      issued += launch.launch * op.launches;
       if (op.part == 0 && op.op != OpKind::tp_exchange) issued += launch.dispatch;
     }
     op.launch_lag_seconds = issued.value;
     double implied = -1;
     const auto behind = [&](int32_t p) {
-      if (p < 0) return;
+      if (p < begins) return;
       const auto j = static_cast<size_t>(p);
       implied = std::max(implied, earliest[j] + template_.ops[j].duration_seconds);
     };
@@ -86,7 +102,7 @@ Template TemplateWriter::finish(LaunchCost launch) && {
     earliest[i] = std::max(op.launch_lag_seconds, implied);
     last = static_cast<int32_t>(i);
   }
-  template_.host_seconds = issued.value;
+  segment->host_seconds = issued.value;
   return std::move(template_);
 }
 

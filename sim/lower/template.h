@@ -40,12 +40,21 @@ struct TemplateOp {
   bool userbuffers = false;  ///< communication of Transformer Engine's userbuffers, not of NCCL
   bool captured = false;     ///< inside a CUDA graph: its first operation launches all of it
   bool launch_edge = true;   ///< false when earlier launches imply this one
+  int launches = 1;          ///< kernels that this one stands for, each launched
+};
+
+/// Operations that the host launches without waiting for the device. `waits_for`: the operation
+/// that the host waits for first (a copy to the host that it reads), or none.
+struct LaunchSegment {
+  int32_t first_op = 0;
+  int32_t waits_for = TemplateOp::none;
+  double host_seconds = 0;  ///< launching all of it
 };
 
 /// Operations in issue order.
 struct Template {
   std::vector<TemplateOp> ops;
-  double host_seconds = 0;  ///< launching all of it
+  std::vector<LaunchSegment> segments;  ///< never empty
 };
 
 /// What launching costs the host: a launch a kernel and framework work an operator, or one launch
@@ -70,6 +79,11 @@ class TemplateWriter {
   int32_t communicate(OpKind op, Stream stream, const CollectiveCost& cost, int part = 0);
   int32_t communicate_after(int32_t after, OpKind op, Stream stream, const CollectiveCost& cost,
                             int part = 0);
+  /// What follows is launched only after the host has seen `op` finish (a copy to the host and the
+  /// wait for it). Inside a CUDA graph there is none.
+  void host_sync(int32_t op);
+  /// The operation before this call stands for `count` kernels that are launched one by one.
+  void launches(int count) { template_.ops.back().launches = count; }
   /// The next kernel waits for `op`.
   void wait(int32_t op) { pending_.push_back(op); }
   int32_t last_compute() const { return last_compute_; }

@@ -11,8 +11,14 @@ namespace stepsim {
 
 namespace {
 
-constexpr std::array group_kinds{GroupKind::tp, GroupKind::cp, GroupKind::dp_cp, GroupKind::pp,
-                                 GroupKind::embedding};
+constexpr std::array all_kinds{GroupKind::tp,  GroupKind::cp,        GroupKind::dp_cp,
+                               GroupKind::pp,  GroupKind::embedding, GroupKind::ep,
+                               GroupKind::etp, GroupKind::edp};
+
+/// The groups that meet: those of the expert mesh only where there are experts.
+std::span<const GroupKind> group_kinds(bool experts) {
+  return std::span(all_kinds).first(experts ? all_kinds.size() : all_kinds.size() - 3);
+}
 
 /// Every block of `block` consecutive ranks lies alike in its units.
 bool aligned(int block, int unit, int world) {
@@ -24,7 +30,8 @@ bool regular(const Parallelism& p, std::span<const int> units) {
   const int world = p.world(), stage = p.pp_before_dp ? p.tp * p.cp * p.pp : world / p.pp;
   return std::all_of(units.begin(), units.end(), [&](int unit) {
     return aligned(p.tp, unit, world) && aligned(p.tp * p.cp, unit, world) &&
-           aligned(stage, unit, world);
+           aligned(stage, unit, world) &&
+           (!p.experts || (aligned(p.etp, unit, world) && aligned(p.etp * p.ep, unit, world)));
   });
 }
 
@@ -63,7 +70,8 @@ void for_each_group(const Mesh& mesh, GroupKind kind, Visit visit) {
 }
 
 /// Parts ranks by their stage and by what their groups' costs depend on.
-void split_by_costs(const Mesh& mesh, const Surroundings& surroundings, Classes& classes) {
+void split_by_costs(const Mesh& mesh, bool experts, const Surroundings& surroundings,
+                    Classes& classes) {
   const size_t world = classes.of_rank.size();
   std::vector<int> marks(world);
   for (size_t r = 0; r < world; ++r) marks[r] = mesh.coordinates(static_cast<int>(r)).pp;
@@ -79,7 +87,7 @@ void split_by_costs(const Mesh& mesh, const Surroundings& surroundings, Classes&
     if (added) found->second = keys(surroundings.key(pair));
     return found->second;
   };
-  for (GroupKind kind : group_kinds) {
+  for (GroupKind kind : group_kinds(experts)) {
     if (mesh.group_size(kind) < 2) continue;
     std::vector<int> before(world, -1);  // of a pipeline: the other neighbour
     marks.assign(world, -1);
@@ -103,13 +111,13 @@ void split_by_costs(const Mesh& mesh, const Surroundings& surroundings, Classes&
 }
 
 /// Parts ranks until all of a class see the same classes in each of their groups.
-std::vector<int> refine(const Mesh& mesh, const Surroundings& surroundings) {
+std::vector<int> refine(const Mesh& mesh, bool experts, const Surroundings& surroundings) {
   Classes classes{std::vector<int>(static_cast<size_t>(mesh.world()), 0)};
-  split_by_costs(mesh, surroundings, classes);
+  split_by_costs(mesh, experts, surroundings, classes);
   std::vector<int> marks(classes.of_rank.size()), makeup;
   for (int before = 0; classes.count != before;) {
     before = classes.count;
-    for (GroupKind kind : group_kinds) {
+    for (GroupKind kind : group_kinds(experts)) {
       if (mesh.group_size(kind) < 2) continue;
       Numbers<std::vector<int>> makeups;  // of whole groups: each is worked out once
       marks.assign(marks.size(), -1);
@@ -145,7 +153,7 @@ Folding fold(const Mesh& mesh, const Parallelism& parallel, const Surroundings& 
     }
     return folding;
   } else {
-    folding.device_of_rank = refine(mesh, surroundings);
+    folding.device_of_rank = refine(mesh, parallel.experts, surroundings);
   }
   for (size_t r = 0; r < folding.device_of_rank.size(); ++r) {
     const auto device = static_cast<size_t>(folding.device_of_rank[r]);

@@ -5,8 +5,8 @@
 namespace stepsim {
 
 const char* name(GroupKind kind) {
-  constexpr std::array<const char*, group_kind_count> names{"tp",        "cp", "dp",  "dp_cp", "pp",
-                                                            "embedding", "ep", "etp", "edp"};
+  constexpr std::array<const char*, group_kind_count> names{
+      "tp", "cp", "dp", "dp_cp", "pp", "embedding", "ep", "etp", "edp", "etp_ep"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -46,6 +46,8 @@ std::array<Mesh::Axis, 2> Mesh::axes(GroupKind kind) const {
       return {{{p_.ep, p_.etp}, {}}};
     case GroupKind::etp:
       return {{{p_.etp, 1}, {}}};
+    case GroupKind::etp_ep:
+      return {{{p_.etp * p_.ep, 1}, {}}};
     case GroupKind::edp:
       return {{{p_.edp(), p_.etp * p_.ep * after_pp}, {}}};
   }

@@ -6,9 +6,10 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<std::string_view, 9> kinds{"compute", "optimizer", "host",      "tp",   "cp",
-                                                "pp",      "dp",        "embedding", "start"};
-constexpr size_t host_kind = 2, start_kind = 8;
+constexpr std::array<std::string_view, 12> kinds{"compute", "optimizer", "host",    "tp",
+                                                 "cp",      "pp",        "dp",      "embedding",
+                                                 "ep",      "edp",       "offload", "start"};
+constexpr size_t host_kind = 2, start_kind = 11;
 
 /// `arriving`: class of the transfer whose arrival this may be.
 size_t kind_of(const OpRow& op, CommClass arriving) {

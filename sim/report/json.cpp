@@ -44,6 +44,12 @@ bool applies(Cause cause, const Scenario& s, const Report& r) {
       return kernels && p.world() > 1;  // the norm is reduced over all ranks
     case Cause::exposed_embedding:
       return kernels && p.pp > 1 && s.model.tied_embeddings;
+    case Cause::exposed_ep:
+      return kernels && s.model.moe.present() && p.ep * p.etp > 1;
+    case Cause::exposed_edp:
+      return kernels && s.model.moe.present() && p.edp() > 1;
+    case Cause::exposed_offload:
+      return false;
     case Cause::compute:
     case Cause::bubble:
     case Cause::skew:
@@ -63,12 +69,12 @@ Json ledger(const Ledger& ledger, const Scenario& scenario, const Report& report
   for (const Cause c : {Cause::compute, Cause::contention, Cause::optimizer, Cause::host,
                         Cause::bubble, Cause::skew, Cause::exposed_tp, Cause::exposed_cp})
     put(c);
-  out["exposed_ep"] = nullptr;
+  put(Cause::exposed_ep);
   put(Cause::exposed_pp);
   put(Cause::exposed_dp);
-  out["exposed_edp"] = nullptr;
+  put(Cause::exposed_edp);
   put(Cause::exposed_embedding);
-  out["exposed_offload"] = nullptr;
+  put(Cause::exposed_offload);
   return out;
 }
 
@@ -77,13 +83,10 @@ Json efficiency(const CommunicationTable& table) {
     return c ? or_null(c->efficiency()) : Json();
   };
   const auto of_class = [&](CommClass c) { return of(table.by_class[static_cast<size_t>(c)]); };
-  return {{"overall", of(table.overall)},
-          {"tp", of_class(CommClass::tp)},
-          {"cp", of_class(CommClass::cp)},
-          {"ep", nullptr},
-          {"pp", of_class(CommClass::pp)},
-          {"dp", of_class(CommClass::dp)},
-          {"edp", nullptr}};
+  return {{"overall", of(table.overall)},   {"tp", of_class(CommClass::tp)},
+          {"cp", of_class(CommClass::cp)},  {"ep", of_class(CommClass::ep)},
+          {"pp", of_class(CommClass::pp)},  {"dp", of_class(CommClass::dp)},
+          {"edp", of_class(CommClass::edp)}};
 }
 
 Json communication_seconds(const CommunicationTable& table) {
@@ -97,10 +100,10 @@ Json communication_seconds(const CommunicationTable& table) {
   };
   return {{"tp", of(CommClass::tp)},
           {"cp", of(CommClass::cp)},
-          {"ep", nullptr},
+          {"ep", of(CommClass::ep)},
           {"pp", of(CommClass::pp)},
           {"dp", of(CommClass::dp)},
-          {"edp", nullptr},
+          {"edp", of(CommClass::edp)},
           {"embedding", of(CommClass::embedding)}};
 }
 

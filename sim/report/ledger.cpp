@@ -7,8 +7,10 @@ namespace stepsim {
 
 std::string_view name(Cause cause) {
   constexpr std::array<std::string_view, cause_count> names{
-      "compute",    "contention", "optimizer",  "host",       "bubble",           "skew",
-      "exposed_tp", "exposed_cp", "exposed_pp", "exposed_dp", "exposed_embedding"};
+      "compute",     "contention",     "optimizer",         "host",
+      "bubble",      "skew",           "exposed_tp",        "exposed_cp",
+      "exposed_pp",  "exposed_dp",     "exposed_embedding", "exposed_ep",
+      "exposed_edp", "exposed_offload"};
   return names[static_cast<size_t>(cause)];
 }
 

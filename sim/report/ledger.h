@@ -38,9 +38,12 @@ enum class Cause : uint8_t {
   exposed_cp,
   exposed_pp,
   exposed_dp,
-  exposed_embedding
+  exposed_embedding,
+  exposed_ep,
+  exposed_edp,
+  exposed_offload
 };
-inline constexpr int cause_count = 11;
+inline constexpr int cause_count = 14;
 std::string_view name(Cause cause);
 
 /// Seconds by cause of one device, or a weighted mean over devices.

@@ -16,9 +16,9 @@ const std::string plain_forward = "norm qkv rope attn proj add norm fc1 act fc2 
 const std::string plain_backward =
     "fc2'd fc2'w act fc1'd fc1'w norm add proj'd proj'w attn rope qkv'd qkv'w norm add";
 
-Template forward(const Scenario& s) { return templates(s).layer_forward(false, false); }
+Template forward(const Scenario& s) { return templates(s).layer_forward({.fp8 = false}, false); }
 Template backward(const Scenario& s, bool again = false) {
-  return templates(s).layer_backward(false, again);
+  return templates(s).layer_backward({.fp8 = false}, again);
 }
 /// With these modules run again.
 Scenario tiny_again(const Run& r, const std::string& modules, std::vector<std::string> words = {}) {
@@ -235,7 +235,7 @@ TEST_CASE("MLP recompute runs norm, fc1, activation and fc2 again, just before t
   CHECK(order(templates(tiny_again({}, "mlp",
                                    {"mixed_precision=bf16_with_fp8_current_scaling_"
                                     "mixed"}))
-                  .layer_backward(true, false))
+                  .layer_backward({.fp8 = true}, false))
             .starts_with("norm quantize fc1 act quantize fc2 quantize fc2'd"));
 }
 
@@ -254,9 +254,9 @@ TEST_CASE("law: a backward with MLP recompute is the forward's MLP and the backw
     for (bool in8 : {false, true}) {
       const std::vector<std::string> words = in8 ? std::vector{fp8} : std::vector<std::string>{};
       const Scenario plain = tiny(r, words), again = tiny_again(r, "mlp", words);
-      const Template f = templates(plain).layer_forward(in8, false),
-                     b = templates(plain).layer_backward(in8, false),
-                     with = templates(again).layer_backward(in8, false);
+      const Template f = templates(plain).layer_forward({.fp8 = in8}, false),
+                     b = templates(plain).layer_backward({.fp8 = in8}, false),
+                     with = templates(again).layer_backward({.fp8 = in8}, false);
       std::vector<TemplateOp> expected(f.ops.begin() + find(f, OpKind::norm, 1), f.ops.end() - 1);
       const size_t repeated = expected.size();
       expected.insert(expected.end(), b.ops.begin(), b.ops.end());
@@ -267,22 +267,22 @@ TEST_CASE("law: a backward with MLP recompute is the forward's MLP and the backw
         CHECK(with.ops[i].stream == expected[i].stream);
         CHECK(with.ops[i].pass == (i < repeated ? Pass::recompute : expected[i].pass));
       }
-      CHECK(order(templates(again).layer_forward(in8, false)) == order(f));
+      CHECK(order(templates(again).layer_forward({.fp8 = in8}, false)) == order(f));
     }
 }
 
 TEST_CASE("fp8: each GEMM's input is quantised, weights once a step") {
   const Scenario s = tiny({}, {"mixed_precision=bf16_with_fp8_current_scaling_mixed"});
   const LayerTemplates t = templates(s);
-  CHECK(order(t.layer_forward(true, false)) ==
+  CHECK(order(t.layer_forward({.fp8 = true}, false)) ==
         "norm quantize qkv rope attn quantize proj add norm quantize fc1 act quantize fc2 add");
-  CHECK(count(t.layer_forward(true, true), OpKind::quantize) == 5);
-  CHECK(count(t.layer_backward(true, false), OpKind::quantize) == 4);
-  CHECK(count(t.layer_forward(false, false), OpKind::quantize) == 0);
+  CHECK(count(t.layer_forward({.fp8 = true}, true), OpKind::quantize) == 5);
+  CHECK(count(t.layer_backward({.fp8 = true}, false), OpKind::quantize) == 4);
+  CHECK(count(t.layer_forward({.fp8 = false}, false), OpKind::quantize) == 0);
   // Gathers move one byte an element where bf16 moves two.
   const Scenario sharded =
       tiny({.tp = 4, .sp = true}, {"mixed_precision=bf16_with_fp8_current_scaling_mixed"});
-  const Template in8 = templates(sharded).layer_forward(true, false), in16 = forward(sharded);
+  const Template in8 = templates(sharded).layer_forward({.fp8 = true}, false), in16 = forward(sharded);
   const auto moving = [](const Template& x, OpKind op) {
     const TemplateOp& o = x.ops[static_cast<size_t>(find(x, op))];
     return o.duration_seconds - o.latency_seconds;

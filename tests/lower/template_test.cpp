@@ -46,7 +46,7 @@ TEST_CASE("a launch each, framework work for each operator, pieces of one operat
   w.compute(OpKind::qkv_gemm, given_kernel(1.0_s), 0);
   w.compute(OpKind::qkv_gemm, given_kernel(1.0_s), 1);
   const Template t = std::move(w).finish({2.0_us, 10.0_us, {}});
-  CHECK(t.host_seconds == doctest::Approx(4 * 2e-6 + 2 * 10e-6));
+  CHECK(t.segments[0].host_seconds == doctest::Approx(4 * 2e-6 + 2 * 10e-6));
   CHECK(t.ops[0].launch_lag_seconds == doctest::Approx(12e-6));
   CHECK(t.ops[1].launch_lag_seconds == doctest::Approx(14e-6));
   CHECK(t.ops[2].launch_lag_seconds == doctest::Approx(26e-6));
@@ -75,7 +75,7 @@ TEST_CASE("a captured template costs one launch") {
   w.capture(true);
   for (int i = 0; i < 5; ++i) w.compute(OpKind::norm, given_kernel(1.0_us));
   const Template t = std::move(w).finish({3.0_us, 4.0_us, 12.0_us});
-  CHECK(t.host_seconds == 12e-6);
+  CHECK(t.segments[0].host_seconds == 12e-6);
   CHECK(t.ops[0].launch_edge);
   for (size_t i = 1; i < 5; ++i) {
     CHECK(t.ops[i].launch_lag_seconds == 12e-6);
@@ -90,7 +90,7 @@ TEST_CASE("what is outside a graph is launched kernel by kernel") {
   w.capture(false);
   for (int i = 0; i < 2; ++i) w.compute(OpKind::norm, given_kernel(1.0_us));
   // One graph, then two launches with the framework's work around each.
-  CHECK(std::move(w).finish({3.0_us, 4.0_us, 12.0_us}).host_seconds ==
+  CHECK(std::move(w).finish({3.0_us, 4.0_us, 12.0_us}).segments[0].host_seconds ==
         doctest::Approx(12e-6 + 2 * 7e-6));
 }
 
@@ -106,8 +106,8 @@ TEST_CASE("law: leaving out implied launch edges changes no start time") {
         s.cluster.stack.launch = {launch};
         s.cluster.stack.dispatch = {dispatch};
         const LayerTemplates make = templates(s);
-        const Template f = make.layer_forward(false, false);
-        const Template b = make.layer_backward(false, true);
+        const Template f = make.layer_forward({.fp8 = false}, false);
+        const Template b = make.layer_backward({.fp8 = false}, true);
         for (const Template* t : {&f, &b})
           for (const TemplateOp& op : t->ops) (op.launch_edge ? kept : dropped) += 1;
         CAPTURE(launch);

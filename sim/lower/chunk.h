@@ -1,0 +1,62 @@
+// Stamps one model chunk's forward or backward of one microbatch: embedding, decoder layers, head.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "sim/lower/data_parallel.h"
+#include "sim/lower/layer.h"
+#include "sim/lower/step_writer.h"
+#include "sim/parallel/stages.h"
+
+namespace stepsim {
+
+/// A chunk of the device that is being written: which layers, and its number on the device.
+struct DeviceChunk {
+  const StageChunk& layers;
+  int number = 0;
+};
+
+/// Holds the templates of one device at a time; they must outlive the graph's writing, so each
+/// device's are kept.
+class ChunkWriter {
+ public:
+  ChunkWriter(const Scenario& scenario, StepWriter& writer, DataParallelWriter& data_parallel);
+
+  /// What follows is written on `device`.
+  void begin(uint32_t device);
+  /// Returns its first kernel.
+  TaskId forward(DeviceChunk chunk, int microbatch);
+  void backward(DeviceChunk chunk, int microbatch);
+  /// The output projection's deferred weight gradient of one microbatch.
+  void head_weight_gradient(DeviceChunk chunk, int microbatch);
+
+ private:
+  /// Templates of one kind of layer.
+  struct LayerSet {
+    Template forward[2];   ///< later microbatches, the first
+    Template backward[2];  ///< plain, with the whole forward again
+  };
+  struct Templates {
+    std::map<LayerKind, LayerSet> layers;
+    Template embedding_forward, embedding_backward, head_forward;
+    Template head_backward[2];  ///< with its weight gradient, and without
+    Template head_weight_gradient;
+  };
+  void reserve();
+  const LayerSet& set(int layer) const { return *of_layer_[static_cast<size_t>(layer)]; }
+
+  const Scenario& s_;
+  StepWriter& w_;
+  DataParallelWriter& dp_;
+  std::vector<std::unique_ptr<Templates>> templates_;  ///< by device
+  const Templates* now_ = nullptr;
+  std::vector<const LayerSet*> of_layer_;  ///< of the device being written
+  uint32_t device_ = 0;
+};
+
+/// The start of every label of one pass over a chunk.
+Label pass_label(Pass pass, int chunk, int microbatch);
+
+}  // namespace stepsim
