@@ -1,7 +1,6 @@
-// The expert mesh, its dispatcher and the overlap of its all-to-all
+// The expert mesh and the overlap of its all-to-all
 // (megatron/core/parallel_state.py, transformer_config.py, transformer/moe/moe_layer.py;
-// Megatron-Bridge models/transformer_config.py, training/comm_overlap.py,
-// training/flex_dispatcher_backend.py).
+// Megatron-Bridge models/transformer_config.py, training/comm_overlap.py).
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -87,51 +86,6 @@ void check_expert_mesh(const ScenarioSections& sections, Scenario& scenario) {
            "must be 1 when linear layers have biases; got " + text(p.etp));
 }
 
-void resolve_dispatcher(const ScenarioSections& sections, Scenario& scenario) {
-  const Reader& model = sections.model;
-  static const std::vector<std::string> dispatchers{"allgather", "alltoall", "flex"},
-      backends{"deepep", "hybridep"};
-  std::string dispatcher = model.choice("moe_token_dispatcher_type", "allgather", dispatchers);
-  const std::string backend = model.choice("moe_flex_dispatcher_backend", "deepep", backends);
-  bool shared_overlap = model.boolean("moe_shared_expert_overlap", false);
-  if (model.boolean("moe_enable_deepep", false) && dispatcher != "flex")
-    refuse(sections, scenario, model, "moe_enable_deepep", "deepep-needs-flex",
-           "needs moe_token_dispatcher_type flex; got " + dispatcher);
-  // DeepEP runs on compute capability 8 and 9 and on B200 and B300, not on Grace systems.
-  const std::string& gpu = scenario.cluster.device.name;
-  if (dispatcher == "flex" && backend == "deepep" && gpu.starts_with("gb")) {
-    dispatcher = "alltoall";
-    add_finding(scenario, model, "moe_token_dispatcher_type", "flex-falls-back", Kind::silent,
-                "\"flex\"", "\"alltoall\"",
-                "DeepEP does not support " + gpu +
-                    ": Bridge falls back to alltoall and turns shared-expert overlap off");
-    shared_overlap = false;
-  }
-  if (dispatcher == "allgather" && model.boolean("variable_seq_lengths", false))
-    refuse(sections, scenario, model, "moe_token_dispatcher_type", "allgather-needs-fixed-lengths",
-           "'allgather' cannot be combined with variable_seq_lengths");
-  const double capacity = model.number("moe_expert_capacity_factor", -1, -1e6, 1e6);
-  if (model.boolean("moe_pad_expert_input_to_capacity", false) && capacity < 0)
-    refuse(sections, scenario, model, "moe_pad_expert_input_to_capacity",
-           "padding-needs-capacity-factor", "needs a moe_expert_capacity_factor of 0 or more");
-  const std::string balance = model.string("moe_router_load_balancing_type", "aux_loss");
-  static const std::vector<std::string> dropping{"aux_loss", "seq_aux_loss", "global_aux_loss",
-                                                 "none"};
-  if (capacity >= 0 && std::find(dropping.begin(), dropping.end(), balance) == dropping.end())
-    refuse(sections, scenario, model, "moe_expert_capacity_factor",
-           "capacity-factor-needs-aux-loss",
-           "needs moe_router_load_balancing_type aux_loss, seq_aux_loss, global_aux_loss or none; "
-           "got " +
-               printable(balance));
-  const bool pre_softmax = model.boolean("moe_router_pre_softmax", false);
-  if (scenario.model.moe.top_k == 1 && !pre_softmax &&
-      model.string("moe_router_score_function", "softmax") == "softmax")
-    refuse(sections, scenario, model, "moe_router_pre_softmax", "top1-needs-pre-softmax",
-           "must be true with moe_router_topk 1: a softmax over one expert is always 1");
-  scenario.effective["model.moe_token_dispatcher_type"] = json_text(dispatcher);
-  scenario.effective["model.moe_shared_expert_overlap"] = json_text(shared_overlap);
-}
-
 /// comm_overlap.py, _get_model_comm_overlap_cfgs and its assertions, re-checked by Megatron-Core.
 void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
@@ -141,6 +95,8 @@ void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scen
   const bool delay = written_switch(scenario, sections, model, "delay_wgrad_compute", false, false);
   scenario.effective["model." + key] = json_text(overlap);
   scenario.effective["model.delay_wgrad_compute"] = json_text(delay);
+  scenario.moe_runtime.overlap_ep = overlap;
+  scenario.moe_runtime.delay_wgrad = delay && overlap;
   const auto no = [&](const std::string& id, const std::string& reason) {
     refuse(sections, scenario, asked, key, id, reason);
   };
@@ -148,7 +104,7 @@ void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scen
     refuse(sections, scenario, asked, "delay_wgrad_compute", "delayed-wgrad-needs-ep-overlap",
            "needs overlap_moe_expert_parallel_comm");
   const std::string dispatch_key = "overlap_dispatch_backward_with_experts_wgrad";
-  if (scenario.model.moe.present() && (delay || overlap) && model.boolean(dispatch_key, false))
+  if (scenario.moe_runtime.overlap_dispatch_backward && (delay || overlap))
     refuse(sections, scenario, model, dispatch_key, "dispatch-overlap-has-one-form",
            "cannot be combined with overlap_moe_expert_parallel_comm or delay_wgrad_compute");
   const std::string early_key = "ep_overlap_early_attn_memory_release";
@@ -159,8 +115,7 @@ void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scen
   const Parallelism& p = scenario.parallel;
   if (!scenario.model.moe.present()) return no("ep-overlap-needs-experts", "needs experts");
   if (p.ep < 2) no("ep-overlap-needs-ep", "needs expert_model_parallel_size > 1; got 1");
-  const std::string dispatcher = scenario.effective["model.moe_token_dispatcher_type"];
-  if (dispatcher == "\"allgather\"")
+  if (scenario.moe_runtime.dispatcher == MoeRuntime::Dispatcher::allgather)
     no("ep-overlap-needs-all-to-all",
        "needs moe_token_dispatcher_type alltoall or flex; got allgather");
   if (p.pp > 1 && !p.vp)
@@ -173,7 +128,7 @@ void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scen
   const std::vector<std::string> modules = model.strings("recompute_modules");
   if (std::find(modules.begin(), modules.end(), "moe") != modules.end())
     no("ep-overlap-excludes-moe-recompute", "cannot be combined with recompute_modules moe");
-  if (scenario.effective["model.moe_shared_expert_overlap"] == "true")
+  if (scenario.moe_runtime.shared_overlap)
     no("ep-overlap-excludes-shared-overlap", "cannot be combined with moe_shared_expert_overlap");
   if (scenario.model.mtp_layers > 1)
     no("ep-overlap-one-mtp",
@@ -186,7 +141,7 @@ void resolve_experts(const ScenarioSections& sections, Scenario& scenario) {
   resolve_sizes_of_experts(sections, scenario);
   if (scenario.model.moe.present()) {
     check_expert_mesh(sections, scenario);
-    resolve_dispatcher(sections, scenario);
+    resolve_moe_runtime(sections, scenario);
   }
   resolve_all_to_all_overlap(sections, scenario);
 }

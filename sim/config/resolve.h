@@ -48,6 +48,8 @@ void check_model_fits_mesh(const ScenarioSections& sections, Scenario& scenario)
 void resolve_layout(const ScenarioSections& sections, Scenario& scenario);
 /// EP, ETP and what hangs on them. Needs the model and the dense mesh.
 void resolve_experts(const ScenarioSections& sections, Scenario& scenario);
+/// Dispatcher, fusions, capacity: scenario.moe_runtime. Needs experts, EP, ETP and the precision.
+void resolve_moe_runtime(const ScenarioSections& sections, Scenario& scenario);
 /// Checks of Megatron that concern nothing simulated here, and advice on the layout.
 void validate(const ScenarioSections& sections, Scenario& scenario);
 void advise(const ScenarioSections& sections, Scenario& scenario);

@@ -10,6 +10,7 @@
 
 #include "sim/config/faults.h"
 #include "sim/config/model.h"
+#include "sim/config/moe_runtime.h"
 #include "sim/config/parallelism.h"
 #include "sim/config/software.h"
 
@@ -63,8 +64,7 @@ struct Overlap {
   bool overlap_p2p = false, batch_p2p = true, p2p_warmup_flush = false;
   bool overlap_grad_reduce = false, overlap_param_gather = false, align_param_gather = false;
   bool align_grad_reduce = true, deallocate_pipeline_outputs = true;
-  bool param_gather_with_optimizer_step = false;
-  bool defer_embedding_wgrad = false;
+  bool param_gather_with_optimizer_step = false, defer_embedding_wgrad = false;
   int wgrad_deferral_limit = -1;
 };
 
@@ -95,6 +95,7 @@ struct Scenario {
   Parallelism parallel;
   Precision precision;
   Overlap overlap;
+  MoeRuntime moe_runtime;  ///< meant for models with experts only
   DataParallel data_parallel;
   Recompute recompute = Recompute::modules;
   int recompute_layers = 1;  ///< recompute_num_layers

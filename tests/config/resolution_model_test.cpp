@@ -63,12 +63,24 @@ const std::vector<Row> model_rows{
      "m.moe_token_dispatcher_type=\"alltoall\" m.moe_shared_expert_overlap=false",
      "silent flex-falls-back"},
     {"flex_dispatcher_backend.py: HybridEP runs there", experts,
-     "cluster.system=gb200-nvl72 m.moe_token_dispatcher_type=flex "
+     "cluster.system=gb200-nvl72 ep=4 m.moe_token_dispatcher_type=flex "
      "m.moe_flex_dispatcher_backend=hybridep",
      "m.moe_token_dispatcher_type=\"flex\"", ""},
     {"flex_dispatcher_backend.py: DeepEP runs on Hopper", experts,
-     "m.moe_token_dispatcher_type=flex m.moe_shared_expert_overlap=true",
+     "ep=8 m.moe_token_dispatcher_type=flex m.moe_shared_expert_overlap=true",
      "m.moe_token_dispatcher_type=\"flex\" m.moe_shared_expert_overlap=true", ""},
+    {"token_dispatcher.py: flex has somebody to send to", experts,
+     "m.moe_token_dispatcher_type=flex", "", "error flex-needs-several-ranks"},
+    {"transformer_config.py: shared experts overlap an all-to-all", latent,
+     "m.moe_shared_expert_overlap=true", "", "error shared-overlap-needs-all-to-all"},
+    {"deep_ep/buffer.py: half of the SMs send", experts,
+     "ep=8 m.moe_token_dispatcher_type=flex m.moe_deepep_num_sms=21", "",
+     "error deepep-needs-even-sms"},
+    {"hybrid_ep: a domain reaches no further than NVLink", experts,
+     "cluster.nodes=8 ep=8 m.num_moe_experts=16 m.expert_model_parallel_size=16 "
+     "m.moe_token_dispatcher_type=flex m.moe_flex_dispatcher_backend=hybridep "
+     "env_vars.NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN=16",
+     "", "error hybridep-domain-exceeds-nvlink"},
     {"transformer_config.py: padding needs a capacity factor", experts,
      "m.moe_pad_expert_input_to_capacity=true", "", "error padding-needs-capacity-factor"},
     {"transformer_config.py: a negative factor is none", experts,
@@ -111,7 +123,7 @@ const std::vector<Row> recompute_rows{
      "error gdn-recompute-needs-gdn; advice not-simulated-yet"},
     {"transformer_config.py: shared experts that overlap are not run again", latent,
      "m.recompute_granularity=selective m.recompute_modules=[shared_experts] "
-     "m.moe_shared_expert_overlap=true",
+     "m.moe_token_dispatcher_type=alltoall m.moe_shared_expert_overlap=true",
      "", "error shared-recompute-excludes-overlap; advice not-simulated-yet"},
     {"transformer_config.py: delayed scaling excludes layernorm", dense,
      "m.recompute_granularity=selective m.recompute_modules=[layernorm] "
