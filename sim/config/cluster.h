@@ -10,11 +10,29 @@
 
 namespace stepsim {
 
-/// Storage and compute types of tensors. fp8 is per-tensor scaled e4m3/e5m2.
-enum class Dtype { fp32, tf32, bf16, fp16, fp8 };
-inline constexpr int dtype_count = 5;
+/// Storage and compute types of tensors. fp8 has one scale a tensor, the others one a block.
+enum class Dtype { fp32, tf32, bf16, fp16, fp8, fp8_block, mxfp8, nvfp4 };
+inline constexpr int dtype_count = 8;
+/// Scales of blocks included: one fp32 for 128 values (fp8_block), one byte for 32 (OCP MX) and for
+/// 16 (NVFP4).
 constexpr double bytes_per_element(Dtype t) {
-  return t == Dtype::fp8 ? 1 : (t == Dtype::bf16 || t == Dtype::fp16) ? 2 : 4;
+  switch (t) {
+    case Dtype::fp32:
+    case Dtype::tf32:
+      return 4;
+    case Dtype::bf16:
+    case Dtype::fp16:
+      return 2;
+    case Dtype::fp8:
+      return 1;
+    case Dtype::fp8_block:
+      return 1 + 4.0 / 128;
+    case Dtype::mxfp8:
+      return 1 + 1.0 / 32;
+    case Dtype::nvfp4:
+      return 0.5 + 1.0 / 16;
+  }
+  return 4;
 }
 
 /// GEMM rate: peak * ceiling * K / (K + half_k), before tile and wave quantisation
@@ -43,9 +61,12 @@ struct Device {
   Bytes memory_reserve;  ///< taken by context, framework and communicators before the first tensor
   BytesPerSecond memory_bandwidth;
   double memory_efficiency = 1;     ///< sustained fraction of memory_bandwidth in streaming kernels
+  double gather_efficiency = 1;     ///< the same where rows move by index (permutations)
   double streaming_sm_share = 1;    ///< SMs that saturate the memory in streaming kernels, of all
   bool persistent_gemm = false;     ///< GEMM blocks stay on their SMs for the whole kernel
   Seconds kernel_gap;               ///< drain and fill between two dependent kernels on one stream
+  Seconds small_kernel;             ///< shortest kernel with work of its own (a fused router)
+  double scan_share = 0.08;         ///< of the 16-bit peak, in state-space scans
   BytesPerSecond nvlink_bandwidth;  ///< one direction, all links
   double nvlink_efficiency = 1;     ///< usable fraction of it in NCCL rings
   Seconds nvlink_latency;           ///< one hop of a collective inside the domain

@@ -81,7 +81,10 @@ constexpr std::array<DtypeRow, dtype_count> dtype_rows{{{"fp32", Dtype::fp32},
                                                         {"tf32", Dtype::tf32},
                                                         {"bf16", Dtype::bf16},
                                                         {"fp16", Dtype::fp16},
-                                                        {"fp8", Dtype::fp8}}};
+                                                        {"fp8", Dtype::fp8},
+                                                        {"fp8_block", Dtype::fp8_block},
+                                                        {"mxfp8", Dtype::mxfp8},
+                                                        {"nvfp4", Dtype::nvfp4}}};
 
 void read_topology(const Reader& config, Cluster& cluster) {
   for (const Reader& link : config.children("links")) {
@@ -142,10 +145,13 @@ Device read_device(const Reader& config) {
     memory.fail("reserve", "must be less than the capacity");
   device.memory_bandwidth = {memory.required_quantity("bandwidth", Dimension::bytes_per_second)};
   device.memory_efficiency = fraction(memory, "efficiency", 1);
+  device.gather_efficiency = fraction(memory, "gather", device.memory_efficiency);
   device.streaming_sm_share = fraction(memory, "sm_share", 1);
   device.persistent_gemm = config.boolean("persistent_gemm", false);
   annotations(memory);
   device.kernel_gap = {config.quantity("kernel_gap", Dimension::time, 0)};
+  device.small_kernel = {config.quantity("small_kernel", Dimension::time, device.kernel_gap.value)};
+  device.scan_share = fraction(config, "scan_share", device.scan_share);
   const Reader nvlink = config.child("nvlink");
   device.nvlink_bandwidth = {nvlink.required_quantity("bandwidth", Dimension::bytes_per_second)};
   device.nvlink_efficiency = fraction(nvlink, "efficiency", 1);

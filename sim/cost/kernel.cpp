@@ -13,9 +13,13 @@ struct TileShape {
 };
 constexpr std::array<TileShape, 3> tile_shapes{{{1, 1, 1.0}, {1, 0.5, 0.93}, {0.5, 0.5, 0.80}}};
 
-/// Attention backward recomputes the scores: five matrix products against two (Dao,
-/// FlashAttention-2).
-constexpr double backward_flop_factor = 2.5;
+/// Backward of a scan runs its forward again and both gradients, of inputs and of states.
+constexpr double scan_backward_factor = 2.5;
+/// Bytes a token and channel of a scan: inputs and outputs of 16 bits.
+constexpr double scan_bytes = 4;
+
+/// A score is read and its probability written in fp32, its place in the map in one byte.
+constexpr double router_bytes = 9;
 
 /// Queries of one head that a block of a fused kernel works on (FlashAttention-2 and -3).
 constexpr double attention_block = 128;
@@ -69,9 +73,20 @@ Kernel KernelModel::slowed(Kernel kernel) const {
 }
 
 Kernel KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
+  return products(gemm, dtype, sms, gemm.batch);
+}
+
+Kernel KernelModel::grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent) const {
+  return products(gemm, dtype, 0,
+                  concurrent > 0 ? std::min<double>(concurrent, gemm.batch) : gemm.batch);
+}
+
+Kernel KernelModel::products(const Gemm& gemm, Dtype dtype, int sms, double in_flight) const {
   const GemmCurve& curve = device_.gemm[static_cast<size_t>(dtype)];
   const int all = device_.sms, used = sms > 0 ? std::min(sms, all) : all;
-  const TileGrid grid = best_grid(gemm, device_.tile_m, device_.tile_n, used);
+  const double rounds = gemm.batch / in_flight;
+  const TileGrid grid =
+      best_grid({gemm.m, gemm.n, gemm.k, in_flight}, device_.tile_m, device_.tile_n, used);
   const double rate = curve.peak.value * stack_.clock_factor * curve.ceiling *
                       (gemm.k / (gemm.k + curve.half_k)) * grid.efficiency * used / all;
   // Operands are read and the result written once; fp8 results are 16 bit.
@@ -81,18 +96,23 @@ Kernel KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
   // A wave of tiles covers about a square of the result and reads the operands' strips for it.
   const double side = std::sqrt(std::min<double>(grid.tiles, used) * grid.tile_m * grid.tile_n);
   const double strips = std::min(gemm.m, side) + std::min(gemm.n, side);
-  const Bytes read_by_waves{std::ceil(grid.tiles / used) * in * gemm.k * strips + results};
+  const Bytes read_by_waves{rounds * std::ceil(grid.tiles / used) * in * gemm.k * strips + results};
   const Seconds duration =
       std::max(Seconds{gemm.flops().value / rate},
                moved / (device_.memory_bandwidth * device_.memory_efficiency)) +
       device_.kernel_gap;
-  return slowed({duration, std::max(moved, read_by_waves), used, static_cast<int64_t>(grid.tiles),
-                 device_.persistent_gemm, 0});
+  return slowed({duration, std::max(moved, read_by_waves), used,
+                 static_cast<int64_t>(std::ceil(rounds * grid.tiles)), device_.persistent_gemm, 0});
 }
 
 double KernelModel::attention_rate(const Attention& a, FlopsPerSecond asymptote) const {
-  const double ramp = a.queries / (a.queries + device_.attention.half_sequence);
-  const double dim = a.head_dim <= 64 ? device_.attention.head_dim_64_factor : 1;
+  // Filling and draining a block of queries costs half_sequence / 2 keys: half the keys of a causal
+  // sequence are visible. The blocks of keys that a window cuts are worked on in full.
+  const AttentionCurve& curve = device_.attention;
+  const double ramp = a.window > 0 && a.window < a.keys
+                          ? a.window / (a.window + attention_block + curve.half_sequence / 2)
+                          : a.queries / (a.queries + curve.half_sequence);
+  const double dim = a.head_dim <= 64 ? curve.head_dim_64_factor : 1;
   return asymptote.value * stack_.clock_factor * stack_.attention_factor * ramp * dim;
 }
 
@@ -100,33 +120,63 @@ Kernel KernelModel::unfused_attention(const Attention& a, bool backward) const {
   // Every score is computed, masked or not: two batched products forward, four backward.
   const double batch = a.batch * a.heads;
   const Gemm scores{a.queries, a.keys, a.head_dim, batch},
-      values{a.queries, a.head_dim, a.keys, batch};
-  const Kernel products = gemm(scores, a.dtype) + gemm(values, a.dtype);
+      values{a.queries, a.values(), a.keys, batch};
+  const Kernel pair = gemm(scores, a.dtype) + gemm(values, a.dtype);
   const double elements = batch * a.queries * a.keys;
-  return backward ? products + products + streaming({elements * unfused_backward_bytes})
-                  : products + streaming({elements * unfused_forward_bytes});
+  return backward ? pair + pair + streaming({elements * unfused_backward_bytes})
+                  : pair + streaming({elements * unfused_forward_bytes});
 }
 
-Kernel KernelModel::fused_attention(const Attention& a, double flops,
+Kernel KernelModel::fused_attention(const Attention& a, Flops flops,
                                     FlopsPerSecond asymptote) const {
   // A block works on 128 queries of a head; queries, keys, values and outputs move once.
   const double heads = a.batch * a.heads;
-  return slowed({Seconds{flops / attention_rate(a, asymptote)} + device_.kernel_gap,
-                 {heads * a.head_dim * 2 * (a.queries + a.keys) * bytes_per_element(a.dtype)},
-                 device_.sms,
-                 static_cast<int64_t>(heads * std::ceil(a.queries / attention_block)),
-                 false});
+  return slowed(
+      {Seconds{flops.value / attention_rate(a, asymptote)} + device_.kernel_gap,
+       {heads * (a.head_dim + a.values()) * (a.queries + a.keys) * bytes_per_element(a.dtype)},
+       device_.sms,
+       static_cast<int64_t>(heads * std::ceil(a.queries / attention_block)),
+       false});
 }
 
 Kernel KernelModel::attention_forward(const Attention& a) const {
   if (!stack_.fused_attention) return unfused_attention(a, false);
-  return fused_attention(a, a.forward_flops().value, device_.attention.forward);
+  return fused_attention(a, a.forward_flops(), device_.attention.forward);
 }
 
 Kernel KernelModel::attention_backward(const Attention& a) const {
   if (!stack_.fused_attention) return unfused_attention(a, true);
-  return fused_attention(a, a.forward_flops().value * backward_flop_factor,
-                         device_.attention.backward);
+  return fused_attention(a, a.backward_flops(), device_.attention.backward);
+}
+
+Kernel KernelModel::scan(const StateScan& scan, double times) const {
+  const auto dtype = static_cast<size_t>(
+      device_.gemm[static_cast<size_t>(Dtype::bf16)].peak.value > 0 ? Dtype::bf16 : Dtype::fp16);
+  const double rate = device_.gemm[dtype].peak.value * device_.scan_share * stack_.clock_factor;
+  // Inputs, gates and outputs are channels of 16 bits; the states stay in the blocks.
+  const Bytes moved{times * scan.tokens * scan.channels * scan_bytes};
+  const Seconds duration = std::max(Seconds{times * scan.forward_flops().value / rate},
+                                    traffic(moved).duration / slowdown_) +
+                           device_.kernel_gap;
+  return slowed({duration, moved, device_.sms,
+                 static_cast<int64_t>(std::ceil(scan.tokens / attention_block)), false});
+}
+
+Kernel KernelModel::scan_forward(const StateScan& s) const { return scan(s, 1); }
+Kernel KernelModel::scan_backward(const StateScan& s) const {
+  return scan(s, scan_backward_factor);
+}
+
+Kernel KernelModel::gather(Bytes bytes) const {
+  Kernel kernel = streaming(bytes * (device_.memory_efficiency / device_.gather_efficiency));
+  kernel.memory = kernel.memory * (device_.gather_efficiency / device_.memory_efficiency);
+  return kernel;
+}
+
+Kernel KernelModel::router(double tokens, double experts) const {
+  Kernel kernel = gather({tokens * experts * router_bytes});
+  kernel.duration = std::max(kernel.duration, device_.small_kernel * slowdown_);
+  return kernel;
 }
 
 Kernel KernelModel::traffic(Bytes bytes) const {

@@ -3,31 +3,17 @@
 //
 // GEMM:      max(flops / (peak * clock * ceiling * K/(K + half_k) * wave efficiency),
 //                bytes of A, B and C once / (memory bandwidth * sustained fraction))
-// attention: causal flops / (rate * s/(s + half_sequence)); backward has its own rate and 2.5 times
-// the flops streaming: bytes / (memory bandwidth * sustained fraction * stack factor) Wave
-// efficiency: output tiles come in whole waves of one tile an SM (NVIDIA, Matrix Multiplication
-// Background).
+// attention: visible flops / (rate * s/(s + half_sequence)); backward has its own rate and five
+//            matrix products; a window of W keys works on whole blocks of keys
+// streaming: bytes / (memory bandwidth * sustained fraction * stack factor)
+// scan:      7 flops a token, channel and state / (16-bit peak * share)
+// Wave efficiency: output tiles come in whole waves of one tile an SM (NVIDIA, Matrix
+// Multiplication Background).
 #pragma once
 
-#include "sim/config/cluster.h"
+#include "sim/cost/shapes.h"
 
 namespace stepsim {
-
-/// C[m,n] += A[m,k] B[k,n]; `batch` independent ones.
-struct Gemm {
-  double m = 0, n = 0, k = 0, batch = 1;
-  Flops flops() const { return {2 * m * n * k * batch}; }
-};
-
-/// One attention call over `batch * heads` independent heads.
-struct Attention {
-  double batch = 1, heads = 1, head_dim = 128;
-  double queries = 0, keys = 0;
-  double visible = 0.5;  ///< share of the queries x keys square that the mask leaves
-  Dtype dtype = Dtype::bf16;
-  /// Both matrix products of the forward pass, mask respected.
-  Flops forward_flops() const { return {4 * batch * heads * queries * keys * visible * head_dim}; }
-};
 
 /// A kernel: its time alone on the device, and what it asks of what it may have to share.
 struct Kernel {
@@ -61,19 +47,30 @@ class KernelModel {
 
   /// `sms`: SMs the GEMM may use, 0 = all.
   Kernel gemm(const Gemm& gemm, Dtype dtype, int sms = 0) const;
+  /// GEMMs of `gemm.batch` experts, `concurrent` of them in one grid (0 = all: a grouped kernel).
+  /// Each is a launch of its own unless all are in one grid.
+  Kernel grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent = expert_streams) const;
   Kernel attention_forward(const Attention& a) const;
   Kernel attention_backward(const Attention& a) const;
+  Kernel scan_forward(const StateScan& scan) const;
+  Kernel scan_backward(const StateScan& scan) const;
   /// A kernel that only moves bytes, in many small blocks.
   Kernel streaming(Bytes bytes) const;
   /// One that moves bytes with a block on each SM but `margin` (persistent, as norms are).
   Kernel persistent(Bytes bytes, int margin) const;
+  /// One that moves rows by index: permutations of tokens.
+  Kernel gather(Bytes bytes) const;
+  /// Scores of `experts` for each of `tokens` to probabilities and the map of the chosen ones.
+  Kernel router(double tokens, double experts) const;
   /// Bytes that ride in another kernel's epilogue: no launch, no fill.
   Kernel traffic(Bytes bytes) const;
 
  private:
   double attention_rate(const Attention& a, FlopsPerSecond asymptote) const;
   Kernel slowed(Kernel kernel) const;
-  Kernel fused_attention(const Attention& a, double flops, FlopsPerSecond asymptote) const;
+  Kernel products(const Gemm& gemm, Dtype dtype, int sms, double in_flight) const;
+  Kernel fused_attention(const Attention& a, Flops flops, FlopsPerSecond asymptote) const;
+  Kernel scan(const StateScan& scan, double times) const;
   Kernel unfused_attention(const Attention& a, bool backward) const;
   const Device& device_;
   const StackProfile& stack_;

@@ -18,7 +18,8 @@ std::string_view name(Finding::Kind kind) {
 }
 
 std::string_view name(Dtype type) {
-  constexpr std::array<std::string_view, dtype_count> names{"fp32", "tf32", "bf16", "fp16", "fp8"};
+  constexpr std::array<std::string_view, dtype_count> names{"fp32", "tf32",      "bf16",  "fp16",
+                                                            "fp8",  "fp8_block", "mxfp8", "nvfp4"};
   return names[static_cast<size_t>(type)];
 }
 

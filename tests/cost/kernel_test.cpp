@@ -17,7 +17,7 @@ Device toy() {
   d.gemm[static_cast<size_t>(Dtype::fp8)] = {200.0_TFLOPs, 0.8, 1000};
   d.attention = {50.0_TFLOPs, 25.0_TFLOPs, 500, 0.5};
   d.memory_bandwidth = 1000.0_GBps;
-  d.memory_efficiency = 0.5;
+  d.memory_efficiency = d.gather_efficiency = 0.5;
   d.kernel_gap = 2.0_us;
   return d;
 }
@@ -141,4 +141,72 @@ TEST_CASE(
   const StackProfile stack = sustained(1, 1, 0.8);
   CHECK(model(stack).traffic({1e9}).duration.value == near(2.5e-3));
   CHECK(model().streaming({0}).duration.value == near(2e-6));
+}
+
+// Transformer Engine runs the GEMMs of experts on four streams: four tiles of 100 x 100 at a time
+// on 10 SMs, a wave of 40 %.
+TEST_CASE(
+    "experts on streams fill waves together, a few at a time; one grouped kernel all at once") {
+  Device d = toy();
+  d.memory_bandwidth = 10000.0_GBps;
+  const KernelModel kernels(d, plain);
+  const Gemm experts{100, 100, 1000, 40};  // 40 experts of one tile
+  const double flops = 2.0 * 100 * 100 * 1000 * 40;
+  // As they are 0.4; halved 8 of 10 at 0.93; quartered 16 in two waves at 0.8.
+  CHECK(kernels.grouped_gemm(experts, Dtype::bf16).duration.value ==
+        near(flops / (40e12 * 0.8 * 0.93) + 2e-6));
+  CHECK(kernels.grouped_gemm(experts, Dtype::bf16, 0).duration.value == near(flops / 40e12 + 2e-6));
+  CHECK(kernels.grouped_gemm(experts, Dtype::bf16, 0).blocks == 40);
+  // No more than there are.
+  CHECK(model().grouped_gemm({100, 100, 1000, 2}, Dtype::bf16).duration ==
+        model().gemm({100, 100, 1000, 2}, Dtype::bf16).duration);
+}
+
+// Megatron-Core moe_utils.py get_align_size_for_quantization.
+TEST_CASE("rows of an expert are padded to what its GEMM asks for") {
+  CHECK(padded_rows(33, Dtype::bf16) == 33);
+  CHECK(padded_rows(33, Dtype::fp8) == 48);
+  CHECK(padded_rows(33, Dtype::mxfp8) == 64);
+  CHECK(padded_rows(64, Dtype::nvfp4) == 64);
+}
+
+// DeepSeek-V3: queries and keys of 192, values of 128.
+TEST_CASE("heads whose values are narrower than their keys") {
+  const Attention a = causal_attention(1, 1, 192, 500, 500, Dtype::bf16, 0, 128);
+  const double pairs = 500 * 500 / 2.0;
+  CHECK(a.forward_flops().value == near(2 * pairs * (192 + 128)));
+  CHECK(a.backward_flops().value == near(2 * pairs * (3 * 192 + 2 * 128)));
+  CHECK(model().attention_forward(a).duration.value == near(2 * pairs * 320 / 25e12 + 2e-6));
+}
+
+// W keys a query but for the first W queries: W - W(W-1)/(2s) in the mean.
+TEST_CASE("a window limits the keys, and works on one more block of them") {
+  const Attention a = causal_attention(1, 1, 128, 4000, 4000, Dtype::bf16, 122);
+  const double mean = 122 - 122 * 121 / 8000.0;
+  CHECK(a.forward_flops().value == near(4.0 * 4000 * mean * 128));
+  // 122 useful of 122 + 128 + 500/2.
+  CHECK(model().attention_forward(a).duration.value ==
+        near(4.0 * 4000 * mean * 128 / (50e12 * 122 / 500) + 2e-6));
+  // As long as the sequence it limits nothing.
+  CHECK(causal_attention(1, 1, 128, 4000, 4000, Dtype::bf16, 4000).visible == 0.5);
+}
+
+TEST_CASE("scans run at a share of the peak or at the rate of their bytes") {
+  // 7 FLOPs a token, channel and state at 8 % of 100 TFLOP/s; backward 2.5 times.
+  const StateScan scan{.tokens = 1000, .channels = 100, .state = 1000};
+  CHECK(model().scan_forward(scan).duration.value == near(7e8 / 8e12 + 2e-6));
+  CHECK(model().scan_backward(scan).duration.value == near(2.5 * 7e8 / 8e12 + 2e-6));
+  // One state: 4 bytes a channel and token over 0.5 TB/s take longer.
+  CHECK(model().scan_forward({1000, 100, 1}).duration.value == near(4e5 / 500e9 + 2e-6));
+}
+
+TEST_CASE("permutations move rows at their own share; a router takes no less than a small kernel") {
+  Device d = toy();
+  d.gather_efficiency = 0.25;
+  d.small_kernel = 4.0_us;
+  const KernelModel kernels(d, plain);
+  CHECK(kernels.gather({1e9}).duration.value == near(4e-3 + 2e-6));
+  CHECK(kernels.gather({1e9}).memory.value == near(1e9));
+  CHECK(kernels.router(1, 8).duration.value == near(4e-6));
+  CHECK(kernels.router(1e6, 1000).duration.value == near(9e9 / 250e9 + 2e-6));
 }
