@@ -54,6 +54,10 @@ void resolve_graphs(const ScenarioSections& sections, Scenario& scenario) {
     const bool layers = asked.empty() || holds(scope, "full");
     scenario.graph_attention = layers || holds(scope, "attn");
     scenario.graph_mlp = layers || holds(scope, "mlp");
+    scenario.graph_moe = layers || holds(scope, "moe");
+    scenario.graph_router = scenario.graph_moe || holds(scope, "moe_router");
+    scenario.graph_preprocess =
+        scenario.graph_moe || (scenario.graph_router && holds(scope, "moe_preprocess"));
   }
   scenario.effective["model.cuda_graph_impl"] = json_text(impl);
   scenario.effective["model.cuda_graph_scope"] =

@@ -107,7 +107,10 @@ struct Scenario {
   Software software;
   LaunchEnv launch_env;
   bool full_iteration_graph = false;                ///< cuda_graph_impl local, scope full_iteration
-  bool graph_attention = false, graph_mlp = false;  ///< CUDA graphs around these parts of a layer
+  /// CUDA graphs around these parts of a layer; `graph_moe`: everything between its dispatch and
+  /// its end.
+  bool graph_attention = false, graph_mlp = false, graph_router = false, graph_preprocess = false,
+       graph_moe = false;
   CrossEntropy cross_entropy = CrossEntropy::native;
   bool fused_rope = true, gradient_accumulation_fusion = true;
 

@@ -57,6 +57,7 @@ StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding
       host_(!scenario.costs && !scenario.full_iteration_graph),
       builder_(static_cast<uint32_t>(folding.ranks.size()) * stream_count),
       pending_(folding.ranks.size()),
+      carried_(folding.ranks.size(), {no_task, no_task}),
       peers_(folding.ranks.size()),
       placements_(folding.ranks.size()),
       messages_(folding.ranks.size()),
@@ -170,6 +171,32 @@ TaskId StepWriter::launch(uint32_t device, const LaunchSegment& segment, Label b
 }
 
 TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
+  return stamp(device, t, base, base);
+}
+
+TaskId StepWriter::resolve(uint32_t device, int32_t after, TaskId previous) const {
+  switch (after) {
+    case TemplateOp::none:
+      return no_task;
+    case TemplateOp::previous:
+      return previous;
+    case TemplateOp::carried_forward:
+      return carried_[device][0];
+    case TemplateOp::carried_backward:
+      return carried_[device][1];
+    default:
+      return scratch_[static_cast<size_t>(after)];
+  }
+}
+
+void StepWriter::wait_for_carried(uint32_t device) {
+  for (TaskId& t : carried_[device]) {
+    if (t != no_task) wait(device, t);
+    t = no_task;
+  }
+}
+
+TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base, Label other) {
   const TaskId previous = compute_tail(device);
   const std::vector<CollectiveClaims>& claims = claims_of(device, t);
   TaskId host = no_task;
@@ -180,7 +207,7 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
     const TemplateOp& op = t.ops[i];
     while (host_ && segment != t.segments.end() && segment->first_op <= static_cast<int32_t>(i))
       host = launch(device, *segment++, base);
-    Label label = base;
+    Label label = op.other ? other : base;
     label.op = op.op;
     label.pass = op.pass;
     label.part = op.part;
@@ -195,8 +222,7 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
     }
     claim(task, op.latency_seconds, claims[i]);
     for (int32_t a : op.after) {
-      if (a == TemplateOp::none) continue;
-      const TaskId source = a == TemplateOp::previous ? previous : scratch_[static_cast<size_t>(a)];
+      const TaskId source = resolve(device, a, previous);
       if (source != no_task) builder_.add_edge(source, task.entry);
     }
     if (op.launch_edge && host != no_task)
@@ -205,6 +231,8 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
     scratch_[i] = task.moved;
   }
   while (host_ && segment != t.segments.end()) launch(device, *segment++, base);
+  for (size_t way = 0; way < t.carried.size(); ++way)
+    carried_[device][way] = resolve(device, t.carried[way], previous);
   return first;
 }
 

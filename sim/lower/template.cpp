@@ -23,7 +23,8 @@ int32_t TemplateWriter::compute(OpKind op, const Kernel& kernel, int part) {
       .op = op,
       .pass = pass_,
       .part = saturated_part(static_cast<size_t>(part)),
-      .captured = captured_};
+      .captured = captured_,
+      .other = other_};
   assert(pending_.size() <= t.after.size());
   std::copy(pending_.begin(), pending_.end(), t.after.begin());
   pending_.clear();
@@ -50,7 +51,8 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
                .stream = stream,
                .part = saturated_part(static_cast<size_t>(part)),
                .userbuffers = cost.algorithm == "copy",
-               .captured = captured_};
+               .captured = captured_,
+               .other = other_};
   t.after[0] = after;
   template_.ops.push_back(t);
   return static_cast<int32_t>(template_.ops.size()) - 1;

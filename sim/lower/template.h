@@ -22,6 +22,8 @@ ProcessorClaim runner_of(const Kernel& kernel);
 struct TemplateOp {
   static constexpr int32_t none = -1;      ///< no dependency
   static constexpr int32_t previous = -2;  ///< the compute task before the template
+  /// What the device carries over from the template before, see Template::carried.
+  static constexpr int32_t carried_forward = -3, carried_backward = -4;
 
   double duration_seconds = 0;
   double latency_seconds = 0;  ///< communication: part that moves no bytes
@@ -41,6 +43,7 @@ struct TemplateOp {
   bool captured = false;     ///< inside a CUDA graph: its first operation launches all of it
   bool launch_edge = true;   ///< false when earlier launches imply this one
   int launches = 1;          ///< kernels that this one stands for, each launched
+  bool other = false;        ///< belongs to the second of two microbatches
 };
 
 /// Operations that the host launches without waiting for the device. `waits_for`: the operation
@@ -55,6 +58,9 @@ struct LaunchSegment {
 struct Template {
   std::vector<TemplateOp> ops;
   std::vector<LaunchSegment> segments;  ///< never empty
+  /// Transfers that this template does not wait for but what follows in the forward (backward) of
+  /// its microbatch does; none: nothing is carried on.
+  std::array<int32_t, 2> carried{TemplateOp::none, TemplateOp::none};
 };
 
 /// What launching costs the host: a launch a kernel and framework work an operator, or one launch
@@ -69,6 +75,11 @@ class TemplateWriter {
  public:
   explicit TemplateWriter(Pass pass) : pass_(pass) {}
   void set_pass(Pass pass) { pass_ = pass; }
+  Pass pass() const { return pass_; }
+  /// What follows belongs to the second of two microbatches, or not.
+  void set_other(bool other) { other_ = other; }
+  /// The template ends with these transfers under way.
+  void carry(int32_t forward, int32_t backward) { template_.carried = {forward, backward}; }
   /// What follows is inside a CUDA graph, or not.
   void capture(bool on) { captured_ = on; }
 
@@ -98,7 +109,7 @@ class TemplateWriter {
 
  private:
   Pass pass_;
-  bool captured_ = false;
+  bool captured_ = false, other_ = false;
   Template template_;
   std::vector<int32_t> pending_;
   int32_t last_compute_ = TemplateOp::previous;

@@ -1,0 +1,211 @@
+#include "sim/lower/experts.h"
+
+#include <algorithm>
+
+namespace stepsim {
+
+namespace {
+
+/// Kernels of the router beside its GEMM: scores, top-k, probabilities, map, auxiliary loss
+/// (moe_utils.py, topk_routing_with_score_function and switch_load_balancing_loss_func); fused, one
+/// of Transformer Engine each.
+constexpr int router_kernels = 18, fused_router_kernels = 4;
+/// Token counts of experts and ranks from the map (token_dispatcher.py, preprocess), and the copies
+/// of the counts to the host.
+constexpr int count_kernels = 8, copies_to_host = 3;
+/// Row maps of a permutation, fused and not (moe_utils.py, permute).
+constexpr int fused_map_kernels = 1, map_kernels = 4;
+/// DeepEP and Hybrid-EP: indices from the map, layout, metadata (fused_a2a.py).
+constexpr int flex_kernels = 4;
+
+}  // namespace
+
+ExpertBlock::ExpertBlock(const Scenario& scenario, const LayerGroups& groups,
+                         const KernelModel& kernels, const LayerSizes& sizes, bool fp8)
+    : s_(scenario), groups_(groups), k_(kernels), z_(sizes), fp8_(fp8) {
+  const Moe& moe = s_.model.moe;
+  const MoeRuntime& run = s_.moe_runtime;
+  const Parallelism& p = s_.parallel;
+  local_ = moe.experts / p.ep;
+  width_ = z_.hidden;
+  const double capacity = run.pad_to_capacity ? run.capacity_factor.value_or(1) : 1;
+  const double sent = z_.local_tokens * moe.top_k * capacity;
+  copies_ = sent * p.etp;
+  if (run.pad_multiple > 1 && !run.pad_to_capacity)
+    copies_ += local_ * (run.pad_multiple - 1) / 2.0;  // each expert's last multiple, half full
+  const double ffn = static_cast<double>(moe.ffn_hidden) / p.etp, tokens = copies_ / local_;
+  fc1_ = {tokens, z_.glu * ffn, width_, static_cast<double>(local_)};
+  fc2_ = {tokens, width_, ffn, static_cast<double>(local_)};
+  shape_ = {.tokens = z_.local_tokens * capacity,
+            .width = width_,
+            .reduce_bytes = moe.router_fp32 ? 4.0 : 2.0,
+            .experts = moe.experts,
+            .top_k = moe.top_k,
+            .groups = moe.groups,
+            .groups_top_k = moe.groups_top_k,
+            .ep = p.ep,
+            .etp = p.etp,
+            .ranks_per_domain = run.ranks_per_domain};
+}
+
+void ExpertBlock::small(TemplateWriter& w, OpKind op, int count) const {
+  w.compute(op, k_.streaming({}) * count);
+  w.launches(count);
+}
+
+void ExpertBlock::move(TemplateWriter& w, OpKind op, double touches) const {
+  w.compute(op, k_.gather({copies_ * width_ * 2 * touches}));
+}
+
+void ExpertBlock::quantize(TemplateWriter& w, double elements) const {
+  if (!fp8_) return;
+  w.compute(OpKind::quantize,
+            k_.streaming({elements * quantize_bytes(s_.precision.fp8)}));
+}
+
+/// Tokens that arrive by rank are sorted by expert.
+bool ExpertBlock::sorts() const {
+  return s_.moe_runtime.dispatcher == Dispatcher::alltoall && s_.parallel.ep > 1 && local_ > 1;
+}
+
+void ExpertBlock::route(TemplateWriter& w) const {
+  const Moe& moe = s_.model.moe;
+  const MoeRuntime& run = s_.moe_runtime;
+  const bool flex = run.flex(), group = s_.parallel.ep * s_.parallel.etp > 1;
+  w.capture(s_.graph_router);
+  w.compute(OpKind::router, k_.gemm({z_.local_tokens, static_cast<double>(moe.experts), z_.hidden},
+                                    s_.precision.parameters));
+  small(w, OpKind::router, run.router_fusion ? fused_router_kernels : router_kernels);
+  w.compute(OpKind::router, k_.router(z_.local_tokens, moe.experts));
+  w.capture(s_.graph_preprocess);
+  if (flex) {
+    small(w, OpKind::router, flex_kernels);
+  } else {
+    small(w, OpKind::router, count_kernels);
+  }
+  if (group)
+    w.exposed(OpKind::ep_counts, Stream::ep,
+              exchange_cost(run.dispatcher, shape_, groups_.etp_ep, s_.cluster));
+  int32_t counts = TemplateOp::none;
+  if (!run.static_shapes() && !run.paged_stash) {
+    small(w, OpKind::router, copies_to_host);
+    counts = w.last_compute();
+  }
+  if (!flex) {
+    small(w, OpKind::permute, run.permute_fusion ? fused_map_kernels : map_kernels);
+    move(w, OpKind::permute, 2);
+  }
+  w.capture(s_.graph_moe);
+  // Sizes of buffers and of the experts' GEMMs are known to the host only after these counts.
+  w.host_sync(counts);
+}
+
+int32_t ExpertBlock::exchange(TemplateWriter& w, OpKind op, DispatchPass pass) const {
+  if (s_.parallel.ep * s_.parallel.etp < 2) return TemplateOp::none;
+  return w.communicate(op, Stream::ep,
+                       dispatch_cost(s_.moe_runtime.dispatcher, pass, shape_, groups_.etp_ep, s_.cluster,
+                                     s_.moe_runtime.num_sms));
+}
+
+int32_t ExpertBlock::dispatch(TemplateWriter& w, DispatchPass pass) const {
+  return exchange(w, OpKind::ep_dispatch, pass);
+}
+int32_t ExpertBlock::combine(TemplateWriter& w, DispatchPass pass) const {
+  return exchange(w, OpKind::ep_combine, pass);
+}
+
+void ExpertBlock::gemm(TemplateWriter& w, OpKind op, const Gemm& g) const {
+  const bool one = s_.moe_runtime.op_fuser;
+  w.compute(op, k_.grouped_gemm(g, gemm_dtype(s_.precision, fp8_), one ? 0 : expert_streams));
+  if (!one) w.launches(local_);
+}
+
+void ExpertBlock::weight_gemm(TemplateWriter& w, OpKind op, const Gemm& g) const {
+  const bool one = s_.moe_runtime.op_fuser;
+  const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
+  const double bytes = s_.gradient_accumulation_fusion ? 2 * main_grad : 4 + 2 * main_grad;
+  w.compute(op, k_.grouped_gemm(wgrad(g), gemm_dtype(s_.precision, fp8_), one ? 0 : expert_streams) +
+                    k_.traffic({g.n * g.k * g.batch * bytes}));
+  if (!one) w.launches(local_);
+}
+
+void ExpertBlock::activation(TemplateWriter& w) const {
+  const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
+  w.compute(OpKind::expert_activation,
+            k_.streaming({copies_ * fc2_.k * 2 * (z_.glu + 1) * passes}));
+}
+
+void ExpertBlock::forward(TemplateWriter& w) const {
+  if (sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch)) move(w, OpKind::permute, 2);
+  quantize(w, copies_ * fc1_.k);
+  gemm(w, OpKind::expert_fc1, fc1_);
+  activation(w);
+  quantize(w, copies_ * fc2_.k);
+  gemm(w, OpKind::expert_fc2, fc2_);
+  if (sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch)) move(w, OpKind::unpermute, 2);
+}
+
+void ExpertBlock::finish(TemplateWriter& w) const {
+  if (!s_.moe_runtime.flex()) move(w, OpKind::unpermute, 2);
+}
+
+void ExpertBlock::finish_backward(TemplateWriter& w) const {
+  if (!s_.moe_runtime.flex()) move(w, OpKind::unpermute, 2);
+}
+
+void ExpertBlock::backward_pieces(TemplateWriter& w, Pieces pieces, bool activation_again) const {
+  const bool moves = sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch);
+  const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
+  if (pieces.data) {
+    if (moves) move(w, OpKind::unpermute, 2);
+    quantize(w, copies_ * fc2_.n);
+    w.set_pass(Pass::backward_data);
+    gemm(w, OpKind::expert_fc2, dgrad(fc2_));
+    if (activation_again) {
+      w.set_pass(Pass::recompute);
+      activation(w);
+    }
+  }
+  if (pieces.weight) {
+    w.set_pass(Pass::backward_weight);
+    weight_gemm(w, OpKind::expert_fc2, fc2_);
+  }
+  if (pieces.data) {
+    w.set_pass(Pass::backward);
+    w.compute(OpKind::expert_activation,
+              k_.streaming({copies_ * fc2_.k * 2 * (2 * z_.glu + 1) * passes}));
+    quantize(w, copies_ * fc1_.n);
+    w.set_pass(Pass::backward_data);
+    gemm(w, OpKind::expert_fc1, dgrad(fc1_));
+  }
+  if (pieces.weight) {
+    w.set_pass(Pass::backward_weight);
+    weight_gemm(w, OpKind::expert_fc1, fc1_);
+  }
+  w.set_pass(Pass::backward);
+  if (pieces.data && moves) move(w, OpKind::permute, 2);
+}
+
+void ExpertBlock::backward(TemplateWriter& w, bool activation_again) const {
+  backward_pieces(w, {.data = true, .weight = true}, activation_again);
+}
+void ExpertBlock::backward_data(TemplateWriter& w, bool activation_again) const {
+  backward_pieces(w, {.data = true, .weight = false}, activation_again);
+}
+void ExpertBlock::backward_weight(TemplateWriter& w) const {
+  backward_pieces(w, {.data = false, .weight = true}, false);
+}
+
+void ExpertBlock::route_backward(TemplateWriter& w) const {
+  const Moe& moe = s_.model.moe;
+  w.capture(s_.graph_preprocess);
+  if (!s_.moe_runtime.flex()) move(w, OpKind::permute, 2);
+  w.capture(s_.graph_router);
+  small(w, OpKind::router, s_.moe_runtime.router_fusion ? fused_router_kernels : router_kernels);
+  w.compute(OpKind::router, k_.router(z_.local_tokens, moe.experts));
+  const Gemm gate{z_.local_tokens, static_cast<double>(moe.experts), z_.hidden};
+  for (const Gemm& g : {dgrad(gate), wgrad(gate)})
+    w.compute(OpKind::router, k_.gemm(g, s_.precision.parameters));
+}
+
+}  // namespace stepsim

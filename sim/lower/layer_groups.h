@@ -1,0 +1,13 @@
+// Where the groups of one device sit.
+#pragma once
+
+#include "sim/network/collective.h"
+
+namespace stepsim {
+
+struct LayerGroups {
+  GroupPlacement tp, cp;
+  GroupPlacement ep{}, etp{}, etp_ep{};  ///< of one member without experts
+};
+
+}  // namespace stepsim
