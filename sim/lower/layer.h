@@ -47,7 +47,14 @@ class LayerTemplates {
  private:
   struct Linear;  // one GEMM and its names
   void forward_layer_into(TemplateWriter& w, LayerKind kind, bool cast_weights) const;
+  void attention_block_forward(TemplateWriter& w, LayerKind kind) const;
+  void attention_block_backward(TemplateWriter& w, LayerKind kind,
+                                const RecomputeModules& modules) const;
+  void mlp_block_forward(TemplateWriter& w, LayerKind kind) const;
+  void mlp_block_backward(TemplateWriter& w, LayerKind kind, const RecomputeModules& modules) const;
   void mlp_forward(TemplateWriter& w, bool fp8) const;
+  void residual_forward(TemplateWriter& w) const;
+  void dropout_backward(TemplateWriter& w) const;
   void norm_forward(TemplateWriter& w) const;
   void norm_backward(TemplateWriter& w) const;
   void query_key_norms(TemplateWriter& w, double bytes) const;
