@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/units.h"
+#include "sim/config/dispatch.h"
 #include "sim/config/nccl.h"
 
 namespace stepsim {
@@ -78,6 +79,7 @@ struct Device {
   Bytes nvls_ramp;
   Seconds nvls_latency;                           ///< of such a collective, launch included
   BytesPerSecond nvlink_channel_bandwidth{20e9};  ///< one channel of a send/recv pair; 0: no limit
+  std::array<DispatchRates, dispatcher_count> dispatch{};  ///< of kernels that move tokens
 };
 
 /// What the software on a system makes of its devices; the first profile whose `release` prefixes

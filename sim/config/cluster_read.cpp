@@ -169,6 +169,7 @@ Device read_device(const Reader& config) {
     annotations(nvls);
   }
   annotations(nvlink);
+  device.dispatch = read_dispatch(config.child("dispatch"));
   config.use("$schema");
   annotations(config);
   return device;
