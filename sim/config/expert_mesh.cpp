@@ -115,7 +115,7 @@ void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scen
   const Parallelism& p = scenario.parallel;
   if (!scenario.model.moe.present()) return no("ep-overlap-needs-experts", "needs experts");
   if (p.ep < 2) no("ep-overlap-needs-ep", "needs expert_model_parallel_size > 1; got 1");
-  if (scenario.moe_runtime.dispatcher == MoeRuntime::Dispatcher::allgather)
+  if (scenario.moe_runtime.dispatcher == Dispatcher::allgather)
     no("ep-overlap-needs-all-to-all",
        "needs moe_token_dispatcher_type alltoall or flex; got allgather");
   if (p.pp > 1 && !p.vp)

@@ -12,7 +12,7 @@ namespace stepsim {
 namespace {
 
 using Kind = Finding::Kind;
-using Dispatcher = MoeRuntime::Dispatcher;
+using Dispatcher = Dispatcher;
 
 constexpr Range sms_range{0, 1024};
 

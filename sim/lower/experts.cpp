@@ -124,9 +124,10 @@ void ExpertBlock::weight_gemm(TemplateWriter& w, OpKind op, const Gemm& g) const
   const bool one = s_.moe_runtime.op_fuser;
   const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
   const double bytes = s_.gradient_accumulation_fusion ? 2 * main_grad : 4 + 2 * main_grad;
-  w.compute(op, k_.grouped_gemm(wgrad(g), gemm_dtype(s_.precision, fp8_), one ? 0 : expert_streams) +
-                    k_.traffic({g.n * g.k * g.batch * bytes}));
-  if (!one) w.launches(local_);
+  w.weight(op,
+           k_.grouped_gemm(wgrad(g), gemm_dtype(s_.precision, fp8_), one ? 0 : expert_streams) +
+               k_.traffic({g.n * g.k * g.batch * bytes}),
+           one ? 1 : local_);
 }
 
 void ExpertBlock::activation(TemplateWriter& w) const {
@@ -153,47 +154,27 @@ void ExpertBlock::finish_backward(TemplateWriter& w) const {
   if (!s_.moe_runtime.flex()) move(w, OpKind::unpermute, 2);
 }
 
-void ExpertBlock::backward_pieces(TemplateWriter& w, Pieces pieces, bool activation_again) const {
+void ExpertBlock::backward(TemplateWriter& w, bool activation_again) const {
   const bool moves = sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch);
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
-  if (pieces.data) {
-    if (moves) move(w, OpKind::unpermute, 2);
-    quantize(w, copies_ * fc2_.n);
-    w.set_pass(Pass::backward_data);
-    gemm(w, OpKind::expert_fc2, dgrad(fc2_));
-    if (activation_again) {
-      w.set_pass(Pass::recompute);
-      activation(w);
-    }
+  if (moves) move(w, OpKind::unpermute, 2);
+  quantize(w, copies_ * fc2_.n);
+  w.set_pass(Pass::backward_data);
+  gemm(w, OpKind::expert_fc2, dgrad(fc2_));
+  if (activation_again) {
+    w.set_pass(Pass::recompute);
+    activation(w);
   }
-  if (pieces.weight) {
-    w.set_pass(Pass::backward_weight);
-    weight_gemm(w, OpKind::expert_fc2, fc2_);
-  }
-  if (pieces.data) {
-    w.set_pass(Pass::backward);
-    w.compute(OpKind::expert_activation,
-              k_.streaming({copies_ * fc2_.k * 2 * (2 * z_.glu + 1) * passes}));
-    quantize(w, copies_ * fc1_.n);
-    w.set_pass(Pass::backward_data);
-    gemm(w, OpKind::expert_fc1, dgrad(fc1_));
-  }
-  if (pieces.weight) {
-    w.set_pass(Pass::backward_weight);
-    weight_gemm(w, OpKind::expert_fc1, fc1_);
-  }
+  weight_gemm(w, OpKind::expert_fc2, fc2_);
   w.set_pass(Pass::backward);
-  if (pieces.data && moves) move(w, OpKind::permute, 2);
-}
-
-void ExpertBlock::backward(TemplateWriter& w, bool activation_again) const {
-  backward_pieces(w, {.data = true, .weight = true}, activation_again);
-}
-void ExpertBlock::backward_data(TemplateWriter& w, bool activation_again) const {
-  backward_pieces(w, {.data = true, .weight = false}, activation_again);
-}
-void ExpertBlock::backward_weight(TemplateWriter& w) const {
-  backward_pieces(w, {.data = false, .weight = true}, false);
+  w.compute(OpKind::expert_activation,
+            k_.streaming({copies_ * fc2_.k * 2 * (2 * z_.glu + 1) * passes}));
+  quantize(w, copies_ * fc1_.n);
+  w.set_pass(Pass::backward_data);
+  gemm(w, OpKind::expert_fc1, dgrad(fc1_));
+  weight_gemm(w, OpKind::expert_fc1, fc1_);
+  w.set_pass(Pass::backward);
+  if (moves) move(w, OpKind::permute, 2);
 }
 
 void ExpertBlock::route_backward(TemplateWriter& w) const {
@@ -204,8 +185,8 @@ void ExpertBlock::route_backward(TemplateWriter& w) const {
   small(w, OpKind::router, s_.moe_runtime.router_fusion ? fused_router_kernels : router_kernels);
   w.compute(OpKind::router, k_.router(z_.local_tokens, moe.experts));
   const Gemm gate{z_.local_tokens, static_cast<double>(moe.experts), z_.hidden};
-  for (const Gemm& g : {dgrad(gate), wgrad(gate)})
-    w.compute(OpKind::router, k_.gemm(g, s_.precision.parameters));
+  w.compute(OpKind::router, k_.gemm(dgrad(gate), s_.precision.parameters));
+  w.weight(OpKind::router, k_.gemm(wgrad(gate), s_.precision.parameters));
 }
 
 }  // namespace stepsim

@@ -35,19 +35,12 @@ class ExpertBlock {
   void finish_backward(TemplateWriter& w) const;
   /// `activation_again`: recompute_modules moe_act.
   void backward(TemplateWriter& w, bool activation_again) const;
-  /// The same without weight gradients, and those alone (delay_wgrad_compute, zero bubble).
-  void backward_data(TemplateWriter& w, bool activation_again) const;
-  void backward_weight(TemplateWriter& w) const;
   void route_backward(TemplateWriter& w) const;
 
   /// Elements of the routed experts' GEMM weights on this rank.
   double weights() const { return static_cast<double>(local_) * (fc1_.n * fc1_.k + fc2_.n * fc2_.k); }
 
  private:
-  struct Pieces {
-    bool data, weight;
-  };
-  void backward_pieces(TemplateWriter& w, Pieces pieces, bool activation_again) const;
   void gemm(TemplateWriter& w, OpKind op, const Gemm& g) const;
   void weight_gemm(TemplateWriter& w, OpKind op, const Gemm& g) const;
   void activation(TemplateWriter& w) const;

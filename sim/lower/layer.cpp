@@ -72,6 +72,7 @@ void LayerTemplates::dropout_backward(TemplateWriter& w) const {
 }
 
 void LayerTemplates::mlp_block_forward(TemplateWriter& w, LayerKind kind) const {
+  if (kind.moe) return moe_block_forward(w, kind);
   w.capture(s_.graph_mlp);
   mlp_forward(w, kind.fp8);
   residual_forward(w);
@@ -79,6 +80,7 @@ void LayerTemplates::mlp_block_forward(TemplateWriter& w, LayerKind kind) const 
 
 void LayerTemplates::mlp_block_backward(TemplateWriter& w, LayerKind kind,
                                         const RecomputeModules& modules) const {
+  if (kind.moe) return moe_block_backward(w, kind, modules);
   const bool fp8 = kind.fp8;
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
   w.capture(s_.graph_mlp);

@@ -6,15 +6,12 @@
 #include "sim/config/scenario.h"
 #include "sim/cost/kernel.h"
 #include "sim/cost/layer_sizes.h"
+#include "sim/lower/experts.h"
+#include "sim/lower/layer_groups.h"
 #include "sim/lower/template.h"
 #include "sim/network/collective.h"
 
 namespace stepsim {
-
-/// Where the groups of one device sit.
-struct LayerGroups {
-  GroupPlacement tp, cp, ep{}, etp{}, etp_ep{};
-};
 
 /// What tells one decoder layer's templates from another's.
 struct LayerKind {
@@ -36,6 +33,13 @@ class LayerTemplates {
   /// `again`: the whole forward is executed again before it; else the modules that the scenario
   /// recomputes, each just before its own backward.
   Template layer_backward(LayerKind kind, bool again) const;
+  /// The same without its weight gradients, and those alone.
+  Template layer_backward_input(LayerKind kind, bool again) const;
+  Template layer_backward_weight(LayerKind kind, bool again) const;
+  /// Forward of one microbatch's layer merged with the backward of another's, so that each one's
+  /// dispatch and combine run under the other's kernels (Megatron-Core combined_1f1b.py,
+  /// model_chunk_schedule_plan.py).
+  Template layer_pair(LayerKind forward, bool cast_weights, LayerKind backward) const;
   Template embedding_forward() const;
   Template embedding_backward() const;
   Template head_forward() const;
@@ -53,6 +57,15 @@ class LayerTemplates {
   void mlp_block_forward(TemplateWriter& w, LayerKind kind) const;
   void mlp_block_backward(TemplateWriter& w, LayerKind kind, const RecomputeModules& modules) const;
   void mlp_forward(TemplateWriter& w, bool fp8) const;
+  void moe_block_forward(TemplateWriter& w, LayerKind kind) const;
+  void moe_block_backward(TemplateWriter& w, LayerKind kind, const RecomputeModules& modules) const;
+  void moe_modules_forward(TemplateWriter& w, LayerKind kind) const;
+  void route_forward(TemplateWriter& w, LayerKind kind) const;
+  void route_backward(TemplateWriter& w, LayerKind kind, const RecomputeModules& modules) const;
+  enum class SharedPart { all, first, last };
+  void shared_forward(TemplateWriter& w, bool fp8, SharedPart part) const;
+  void shared_backward(TemplateWriter& w, bool fp8) const;
+  ExpertBlock experts(LayerKind kind) const { return {s_, groups_, kernels_, z_, kind.fp8}; }
   void residual_forward(TemplateWriter& w) const;
   void dropout_backward(TemplateWriter& w) const;
   void norm_forward(TemplateWriter& w) const;

@@ -149,9 +149,8 @@ void LayerTemplates::column_backward(TemplateWriter& w, const Linear& l, bool fp
   else if (s_.parallel.tp > 1)
     reduced = w.communicate_after(data, OpKind::tp_all_reduce, Stream::tp,
                                   tp_cost(Collective::all_reduce, input * output_bytes));
-  w.set_pass(Pass::backward_weight);
   if (gathered != TemplateOp::none) w.wait(gathered);
-  w.compute(l.op, weight_gradient(g, dtype(fp8), sms_left(l.wgrad)));
+  w.weight(l.op, weight_gradient(g, dtype(fp8), sms_left(l.wgrad)));
   w.set_pass(Pass::backward);
   if (reduced != TemplateOp::none) w.wait(reduced);
 }
@@ -170,8 +169,7 @@ void LayerTemplates::row_backward(TemplateWriter& w, const Linear& l, bool fp8) 
                 tp_cost(Collective::all_gather, g.m * g.n * (fp8 ? 1 : 2)));
     w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8)));
   }
-  w.set_pass(Pass::backward_weight);
-  w.compute(l.op, weight_gradient(g, dtype(fp8)));
+  w.weight(l.op, weight_gradient(g, dtype(fp8)));
   w.set_pass(Pass::backward);
 }
 

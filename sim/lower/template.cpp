@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace stepsim {
 
@@ -56,6 +57,23 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
   t.after[0] = after;
   template_.ops.push_back(t);
   return static_cast<int32_t>(template_.ops.size()) - 1;
+}
+
+void TemplateWriter::weight(OpKind op, const Kernel& kernel, int count) {
+  if (deferring_) {
+    deferred_.push_back({op, kernel, count});
+    return;
+  }
+  const Pass pass = std::exchange(pass_, Pass::backward_weight);
+  compute(op, kernel);
+  launches(count);
+  pass_ = pass;
+}
+
+void TemplateWriter::flush_weights() {
+  const bool deferring = std::exchange(deferring_, false);
+  for (const DeferredKernel& d : std::exchange(deferred_, {})) weight(d.op, d.kernel, d.launches);
+  deferring_ = deferring;
 }
 
 void TemplateWriter::host_sync(int32_t op) {

@@ -70,6 +70,13 @@ struct LaunchCost {
   Seconds launch, dispatch, graph;
 };
 
+/// A weight gradient that is put off.
+struct DeferredKernel {
+  OpKind op{};
+  Kernel kernel;
+  int launches = 1;
+};
+
 /// Builds a template operation by operation.
 class TemplateWriter {
  public:
@@ -78,6 +85,13 @@ class TemplateWriter {
   Pass pass() const { return pass_; }
   /// What follows belongs to the second of two microbatches, or not.
   void set_other(bool other) { other_ = other; }
+  /// A weight gradient: here, or put off until `flush_weights`. `launches` as above.
+  void weight(OpKind op, const Kernel& kernel, int launches = 1);
+  void defer_weights(bool on) { deferring_ = on; }
+  void flush_weights();
+  /// Those put off are another template's.
+  std::vector<DeferredKernel> take_deferred() { return std::move(deferred_); }
+  void put_deferred(std::vector<DeferredKernel> kernels) { deferred_ = std::move(kernels); }
   /// The template ends with these transfers under way.
   void carry(int32_t forward, int32_t backward) { template_.carried = {forward, backward}; }
   /// What follows is inside a CUDA graph, or not.
@@ -109,7 +123,8 @@ class TemplateWriter {
 
  private:
   Pass pass_;
-  bool captured_ = false, other_ = false;
+  bool captured_ = false, other_ = false, deferring_ = false;
+  std::vector<DeferredKernel> deferred_;
   Template template_;
   std::vector<int32_t> pending_;
   int32_t last_compute_ = TemplateOp::previous;

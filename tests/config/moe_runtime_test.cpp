@@ -9,7 +9,7 @@ using namespace stepsim;
 
 namespace {
 
-using Dispatcher = MoeRuntime::Dispatcher;
+using Dispatcher = Dispatcher;
 
 /// 32 GPUs with EP 8, and `words`.
 MoeRuntime runtime(std::vector<std::string> words, const std::string& system = "dgx-h100") {
