@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/cost/quantise.h"
+
 namespace stepsim {
 
 LayerSizes layer_sizes(const Scenario& s) {
@@ -71,7 +73,7 @@ double expert_activation_bytes(const Scenario& s, const LayerSizes& z, double ge
 
 double layer_activation_bytes(const Scenario& s, int layer, bool fp8) {
   const LayerSizes z = layer_sizes(s);
-  const double gemm_input = fp8 ? 1 : 2;  // saved GEMM inputs are kept quantised
+  const double gemm_input = fp8 ? operand_bytes(s.precision) : 2;  // kept quantised
   const double sharded = z.local_tokens * z.hidden;
   const bool moe = s.model.moe.at(layer);
   const RecomputeModules& again = s.recompute_modules;
@@ -93,7 +95,7 @@ double layer_activation_bytes(const Scenario& s, int layer, bool fp8) {
 double mlp_bytes(const Scenario& s, int layer, bool fp8) {
   if (s.model.moe.at(layer)) return 0;
   const LayerSizes z = layer_sizes(s);
-  const double gemm_input = fp8 ? 1 : 2;
+  const double gemm_input = fp8 ? operand_bytes(s.precision) : 2;
   return z.local_tokens * z.hidden * gemm_input +
          mlp_activation_bytes(z.tokens, z.ffn, z.glu, gemm_input);
 }

@@ -181,6 +181,7 @@ TEST_CASE("activations kept by a layer, by hand") {
              .vocab = 1000,
              .gated_mlp = false};
   s.batch = {.global = 1, .micro = 2, .sequence = 512, .microbatches = 1};
+  s.precision.fp8 = Fp8Recipe::delayed;
   const double sbh = 512.0 * 2 * 1024;
   CHECK(layer_activation_bytes(s, 0, false) == sbh * (4 + 4 + 6 + 2 + 16) + 512 * 2 * 16 * 4.0);
   // GEMM inputs (norm outputs, attention output, activation output) kept in one byte.
@@ -208,6 +209,7 @@ TEST_CASE("activations without the MLP, and what it holds while it runs again, b
              .vocab = 1000,
              .gated_mlp = false};
   s.batch = {.global = 1, .micro = 2, .sequence = 512, .microbatches = 1};
+  s.precision.fp8 = Fp8Recipe::delayed;
   const double sbh = 512.0 * 2 * 1024, log_sum_exp = 512 * 2 * 16 * 4.0;
   CHECK(mlp_bytes(s, 0, false) == sbh * (2 + 8 + 8));
   CHECK(mlp_bytes(s, 0, true) == sbh * (1 + 8 + 4));
