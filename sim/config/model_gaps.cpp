@@ -6,8 +6,7 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<GapRow, 7> gap_rows{{
-    {"mixture of experts", "num_moe_experts", true, [](const Model& m) { return m.moe.present(); }},
+constexpr std::array<GapRow, 6> gap_rows{{
     {"multi-latent attention", "multi_latent_attention", true,
      [](const Model& m) { return m.mla.present(); }},
     {"multi-token prediction", "mtp_num_layers", true,

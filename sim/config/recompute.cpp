@@ -21,9 +21,9 @@ constexpr std::array<ModuleRow, 8> module_rows{{
     {"core_attn", &RecomputeModules::core_attn, true},
     {"layernorm", &RecomputeModules::layernorm, true},  // nothing to run (check_modules)
     {"mlp", &RecomputeModules::mlp, true},
-    {"moe", &RecomputeModules::moe, false},
-    {"moe_act", &RecomputeModules::moe_act, false},
-    {"shared_experts", &RecomputeModules::shared_experts, false},
+    {"moe", &RecomputeModules::moe, true},
+    {"moe_act", &RecomputeModules::moe_act, true},
+    {"shared_experts", &RecomputeModules::shared_experts, true},
     {"mla_up_proj", &RecomputeModules::mla_up_proj, false},
     {"gdn_norm_out", &RecomputeModules::gdn_norm_out, false},
 }};

@@ -14,11 +14,7 @@ using nlohmann::json;
 struct RefusalRow {
   std::string_view section, key, harmless, what;
 };
-constexpr std::string_view dense = "expert parallelism";
-constexpr std::array<RefusalRow, 24> refusal_rows{{
-    {"model", "expert_model_parallel_size", "1", dense},
-    {"model", "expert_tensor_parallel_size", "1", dense},
-    {"model", "num_moe_experts", "0|1", "a mixture of experts"},
+constexpr std::array<RefusalRow, 21> refusal_rows{{
     {"model", "mtp_num_layers", "0", "multi-token prediction"},
     {"model", "cpu_offloading", "false", "activation offload to the host"},
     {"model", "fine_grained_activation_offloading", "false", "activation offload to the host"},

@@ -129,7 +129,7 @@ void LayerTemplates::attention_block_backward(TemplateWriter& w, LayerKind kind,
     w.exposed(
         OpKind::tp_reduce_scatter, Stream::tp,
         tp_cost(Collective::reduce_scatter, z_.tokens * z_.qkv_features * s_.parallel.tp * 2));
-  if (fp8) quantize(w, z_.tokens * z_.qkv_features);
+  if (fp8) quantize(w, z_.tokens * z_.qkv_features, Operand::gradient);
   column_backward(
       w, {OpKind::qkv_gemm, z_.qkv(), TpGemm::qkv_fprop, TpGemm::qkv_dgrad, TpGemm::qkv_wgrad},
       fp8);

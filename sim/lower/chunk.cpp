@@ -32,7 +32,7 @@ void ChunkWriter::begin(uint32_t device) {
   templates_[device] = std::make_unique<Templates>();
   Templates& t = *templates_[device];
   now_ = &t;
-  const bool cast = s_.precision.fp8 != Fp8Recipe::none && !s_.precision.fp8_param_gather;
+  const bool cast = casts_weights(s_.precision);
   for (int layer = 0; layer < s_.model.layers; ++layer) {
     const LayerKind kind = layer_kind(s_, layer);
     const auto [found, added] = t.layers.try_emplace(kind);

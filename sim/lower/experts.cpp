@@ -49,7 +49,7 @@ ExpertBlock::ExpertBlock(const Scenario& scenario, const LayerGroups& groups,
 }
 
 void ExpertBlock::small(TemplateWriter& w, OpKind op, int count) const {
-  w.compute(op, k_.streaming({}) * count);
+  w.compute(op, k_.streaming({}) / (1.0 / count));
   w.launches(count);
 }
 
@@ -57,10 +57,13 @@ void ExpertBlock::move(TemplateWriter& w, OpKind op, double touches) const {
   w.compute(op, k_.gather({copies_ * width_ * 2 * touches}));
 }
 
-void ExpertBlock::quantize(TemplateWriter& w, double elements) const {
+void ExpertBlock::quantize(TemplateWriter& w, double elements, Operand operand) const {
   if (!fp8_) return;
-  w.compute(OpKind::quantize,
-            k_.streaming({elements * quantize_bytes(s_.precision.fp8)}));
+  w.compute(OpKind::quantize, k_.streaming({elements * quantise_bytes(s_.precision, operand)}));
+}
+
+Dtype ExpertBlock::dtype() const {
+  return fp8_ ? gemm_dtype(s_.precision) : s_.precision.parameters;
 }
 
 /// Tokens that arrive by rank are sorted by expert.
@@ -103,8 +106,8 @@ void ExpertBlock::route(TemplateWriter& w) const {
 int32_t ExpertBlock::exchange(TemplateWriter& w, OpKind op, DispatchPass pass) const {
   if (s_.parallel.ep * s_.parallel.etp < 2) return TemplateOp::none;
   return w.communicate(op, Stream::ep,
-                       dispatch_cost(s_.moe_runtime.dispatcher, pass, shape_, groups_.etp_ep, s_.cluster,
-                                     s_.moe_runtime.num_sms));
+                       dispatch_cost(s_.moe_runtime.dispatcher, pass, shape_, groups_.etp_ep,
+                                     s_.cluster, s_.moe_runtime.num_sms));
 }
 
 int32_t ExpertBlock::dispatch(TemplateWriter& w, DispatchPass pass) const {
@@ -116,7 +119,7 @@ int32_t ExpertBlock::combine(TemplateWriter& w, DispatchPass pass) const {
 
 void ExpertBlock::gemm(TemplateWriter& w, OpKind op, const Gemm& g) const {
   const bool one = s_.moe_runtime.op_fuser;
-  w.compute(op, k_.grouped_gemm(g, gemm_dtype(s_.precision, fp8_), one ? 0 : expert_streams));
+  w.compute(op, k_.grouped_gemm(g, dtype(), one ? 0 : expert_streams));
   if (!one) w.launches(local_);
 }
 
@@ -125,7 +128,7 @@ void ExpertBlock::weight_gemm(TemplateWriter& w, OpKind op, const Gemm& g) const
   const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
   const double bytes = s_.gradient_accumulation_fusion ? 2 * main_grad : 4 + 2 * main_grad;
   w.weight(op,
-           k_.grouped_gemm(wgrad(g), gemm_dtype(s_.precision, fp8_), one ? 0 : expert_streams) +
+           k_.grouped_gemm(wgrad(g), dtype(), one ? 0 : expert_streams) +
                k_.traffic({g.n * g.k * g.batch * bytes}),
            one ? 1 : local_);
 }
@@ -137,13 +140,15 @@ void ExpertBlock::activation(TemplateWriter& w) const {
 }
 
 void ExpertBlock::forward(TemplateWriter& w) const {
-  if (sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch)) move(w, OpKind::permute, 2);
-  quantize(w, copies_ * fc1_.k);
+  if (sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch))
+    move(w, OpKind::permute, 2);
+  quantize(w, copies_ * fc1_.k, Operand::input);
   gemm(w, OpKind::expert_fc1, fc1_);
   activation(w);
-  quantize(w, copies_ * fc2_.k);
+  quantize(w, copies_ * fc2_.k, Operand::input);
   gemm(w, OpKind::expert_fc2, fc2_);
-  if (sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch)) move(w, OpKind::unpermute, 2);
+  if (sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch))
+    move(w, OpKind::unpermute, 2);
 }
 
 void ExpertBlock::finish(TemplateWriter& w) const {
@@ -158,7 +163,7 @@ void ExpertBlock::backward(TemplateWriter& w, bool activation_again) const {
   const bool moves = sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch);
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
   if (moves) move(w, OpKind::unpermute, 2);
-  quantize(w, copies_ * fc2_.n);
+  quantize(w, copies_ * fc2_.n, Operand::gradient);
   w.set_pass(Pass::backward_data);
   gemm(w, OpKind::expert_fc2, dgrad(fc2_));
   if (activation_again) {
@@ -169,7 +174,7 @@ void ExpertBlock::backward(TemplateWriter& w, bool activation_again) const {
   w.set_pass(Pass::backward);
   w.compute(OpKind::expert_activation,
             k_.streaming({copies_ * fc2_.k * 2 * (2 * z_.glu + 1) * passes}));
-  quantize(w, copies_ * fc1_.n);
+  quantize(w, copies_ * fc1_.n, Operand::gradient);
   w.set_pass(Pass::backward_data);
   gemm(w, OpKind::expert_fc1, dgrad(fc1_));
   weight_gemm(w, OpKind::expert_fc1, fc1_);

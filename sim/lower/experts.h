@@ -9,6 +9,7 @@
 #include "sim/config/scenario.h"
 #include "sim/cost/kernel.h"
 #include "sim/cost/layer_sizes.h"
+#include "sim/cost/quantise.h"
 #include "sim/lower/layer_groups.h"
 #include "sim/lower/template.h"
 #include "sim/network/dispatch.h"
@@ -38,13 +39,16 @@ class ExpertBlock {
   void route_backward(TemplateWriter& w) const;
 
   /// Elements of the routed experts' GEMM weights on this rank.
-  double weights() const { return static_cast<double>(local_) * (fc1_.n * fc1_.k + fc2_.n * fc2_.k); }
+  double weights() const {
+    return static_cast<double>(local_) * (fc1_.n * fc1_.k + fc2_.n * fc2_.k);
+  }
 
  private:
   void gemm(TemplateWriter& w, OpKind op, const Gemm& g) const;
   void weight_gemm(TemplateWriter& w, OpKind op, const Gemm& g) const;
   void activation(TemplateWriter& w) const;
-  void quantize(TemplateWriter& w, double elements) const;
+  void quantize(TemplateWriter& w, double elements, Operand operand) const;
+  Dtype dtype() const;
   /// A pass over all copies of the tokens; `touches`: reads and writes of each.
   void move(TemplateWriter& w, OpKind op, double touches) const;
   /// `count` kernels that do next to nothing.

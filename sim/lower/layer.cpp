@@ -6,12 +6,6 @@
 
 namespace stepsim {
 
-namespace {
-/// Quantise passes, bytes per element: delayed scaling casts and transposes in one pass (read 2,
-/// write 1 + 1); current scaling reads once more for the maximum (Transformer Engine quantizers).
-constexpr double quantize_bytes(Fp8Recipe recipe) { return recipe == Fp8Recipe::current ? 6 : 4; }
-}  // namespace
-
 LayerTemplates::LayerTemplates(const Scenario& scenario, const LayerGroups& groups, double slowdown)
     : s_(scenario),
       groups_(groups),
@@ -35,8 +29,9 @@ void LayerTemplates::norm_backward(TemplateWriter& w) const {
   w.compute(OpKind::residual, kernels_.streaming({elements * residual_bytes}));
 }
 
-void LayerTemplates::quantize(TemplateWriter& w, double elements) const {
-  w.compute(OpKind::quantize, kernels_.streaming({elements * quantize_bytes(s_.precision.fp8)}));
+void LayerTemplates::quantize(TemplateWriter& w, double elements, Operand operand) const {
+  w.compute(OpKind::quantize,
+            kernels_.streaming({elements * quantise_bytes(s_.precision, operand)}));
 }
 
 /// What recompute_modules mlp checkpoints (Megatron-Core transformer_layer.py): the norm belongs to
@@ -93,7 +88,7 @@ void LayerTemplates::mlp_block_backward(TemplateWriter& w, LayerKind kind,
   row_backward(w, {OpKind::fc2_gemm, z_.fc2(), TpGemm::fc2_fprop, TpGemm::fc2_dgrad}, fp8);
   w.compute(OpKind::activation,
             kernels_.streaming({z_.tokens * z_.ffn * 2 * (2 * z_.glu + 1) * passes}));
-  if (fp8) quantize(w, z_.tokens * z_.ffn * z_.glu);
+  if (fp8) quantize(w, z_.tokens * z_.ffn * z_.glu, Operand::gradient);
   column_backward(
       w, {OpKind::fc1_gemm, z_.fc1(), TpGemm::fc1_fprop, TpGemm::fc1_dgrad, TpGemm::fc1_wgrad},
       fp8);
@@ -105,7 +100,8 @@ void LayerTemplates::forward_layer_into(TemplateWriter& w, LayerKind kind,
   w.capture(s_.graph_attention);
   const auto weights = [](const Gemm& g) { return g.n * g.k; };
   if (kind.fp8 && cast_weights)
-    quantize(w, weights(z_.qkv()) + weights(z_.proj()) + weights(z_.fc1()) + weights(z_.fc2()));
+    quantize(w, weights(z_.qkv()) + weights(z_.proj()) + weights(z_.fc1()) + weights(z_.fc2()),
+             Operand::weight);
   attention_block_forward(w, kind);
   mlp_block_forward(w, kind);
 }

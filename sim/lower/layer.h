@@ -6,6 +6,7 @@
 #include "sim/config/scenario.h"
 #include "sim/cost/kernel.h"
 #include "sim/cost/layer_sizes.h"
+#include "sim/cost/quantise.h"
 #include "sim/lower/experts.h"
 #include "sim/lower/layer_groups.h"
 #include "sim/lower/template.h"
@@ -72,7 +73,7 @@ class LayerTemplates {
   void norm_backward(TemplateWriter& w) const;
   void query_key_norms(TemplateWriter& w, double bytes) const;
   double rope_passes() const;
-  void quantize(TemplateWriter& w, double elements) const;
+  void quantize(TemplateWriter& w, double elements, Operand operand = Operand::input) const;
   void column_forward(TemplateWriter& w, const Linear& l, bool fp8) const;
   void row_forward(TemplateWriter& w, const Linear& l, bool fp8) const;
   void column_backward(TemplateWriter& w, const Linear& l, bool fp8) const;
@@ -89,7 +90,9 @@ class LayerTemplates {
   const TpOverlap& overlap(TpGemm g) const { return s_.overlap.tp[static_cast<size_t>(g)]; }
   bool gathers() const { return s_.parallel.sequence_parallel && s_.parallel.tp > 1; }
   LaunchCost launch() const;
-  Dtype dtype(bool fp8) const { return fp8 ? Dtype::fp8 : s_.precision.parameters; }
+  Dtype dtype(bool fp8) const { return fp8 ? gemm_dtype(s_.precision) : s_.precision.parameters; }
+  /// Bytes of an element that TP gathers as a GEMM's input.
+  double input_bytes(bool fp8) const { return fp8 ? operand_bytes(s_.precision) : 2; }
 
   const Scenario& s_;
   LayerGroups groups_;

@@ -65,12 +65,12 @@ void LayerTemplates::column_forward(TemplateWriter& w, const Linear& l, bool fp8
   const Gemm& g = l.gemm;
   const TpOverlap& method = overlap(l.fprop);
   if (gathers() && method.method == TpMethod::ring_exchange) {
-    ring_gather(w, l.op, g, dtype(fp8), fp8 ? 1 : 2, method.aggregate);
+    ring_gather(w, l.op, g, dtype(fp8), input_bytes(fp8), method.aggregate);
     return;
   }
   if (gathers())
     w.exposed(OpKind::tp_all_gather, Stream::tp,
-              tp_cost(Collective::all_gather, g.m * g.k * (fp8 ? 1 : 2)));
+              tp_cost(Collective::all_gather, g.m * g.k * input_bytes(fp8)));
   w.compute(l.op, kernels_.gemm(g, dtype(fp8)));
 }
 
@@ -134,7 +134,7 @@ void LayerTemplates::column_backward(TemplateWriter& w, const Linear& l, bool fp
   int32_t gathered = TemplateOp::none;
   const auto bulk = [&](TpGemm gemm) { return overlap(gemm).method == TpMethod::bulk; };
   if (gathers()) {
-    const double bytes = input * (fp8 ? 1 : 2);
+    const double bytes = input * input_bytes(fp8);
     gathered = w.communicate(OpKind::tp_all_gather, Stream::tp,
                              bulk(l.dgrad) ? userbuffers_cost(bytes, overlap(l.dgrad))
                                            : tp_cost(Collective::all_gather, bytes));
@@ -159,14 +159,14 @@ void LayerTemplates::row_backward(TemplateWriter& w, const Linear& l, bool fp8) 
   const Gemm& g = l.gemm;
   const TpOverlap& method = overlap(l.dgrad);
   w.set_pass(Pass::backward);
-  if (fp8) quantize(w, gathers() ? z_.local_tokens * g.n : g.m * g.n);
+  if (fp8) quantize(w, gathers() ? z_.local_tokens * g.n : g.m * g.n, Operand::gradient);
   w.set_pass(Pass::backward_data);
   if (gathers() && method.method == TpMethod::ring_exchange) {
-    ring_gather(w, l.op, dgrad(g), dtype(fp8), fp8 ? 1 : 2, method.aggregate);
+    ring_gather(w, l.op, dgrad(g), dtype(fp8), input_bytes(fp8), method.aggregate);
   } else {
     if (gathers())
       w.exposed(OpKind::tp_all_gather, Stream::tp,
-                tp_cost(Collective::all_gather, g.m * g.n * (fp8 ? 1 : 2)));
+                tp_cost(Collective::all_gather, g.m * g.n * input_bytes(fp8)));
     w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8)));
   }
   w.weight(l.op, weight_gradient(g, dtype(fp8)));

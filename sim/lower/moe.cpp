@@ -40,7 +40,7 @@ void LayerTemplates::shared_backward(TemplateWriter& w, bool fp8) const {
   row_backward(w, {OpKind::shared_fc2, fc2, TpGemm::fc2_fprop, TpGemm::fc2_dgrad}, fp8);
   w.compute(OpKind::shared_activation,
             kernels_.streaming({fc2.m * fc2.k * 2 * (2 * z_.glu + 1) * passes}));
-  if (fp8) quantize(w, fc1.m * fc1.n);
+  if (fp8) quantize(w, fc1.m * fc1.n, Operand::gradient);
   column_backward(
       w, {OpKind::shared_fc1, fc1, TpGemm::fc1_fprop, TpGemm::fc1_dgrad, TpGemm::fc1_wgrad}, fp8);
 }
