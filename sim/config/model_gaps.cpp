@@ -6,10 +6,8 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<GapRow, 7> gap_rows{{
+constexpr std::array<GapRow, 6> gap_rows{{
     {"mixture of experts", "num_moe_experts", true, [](const Model& m) { return m.moe.present(); }},
-    {"multi-latent attention", "multi_latent_attention", true,
-     [](const Model& m) { return m.mla.present(); }},
     {"multi-token prediction", "mtp_num_layers", true,
      [](const Model& m) { return m.mtp_layers > 0; }},
     {"sliding window", "sliding_window", false, [](const Model& m) { return m.window.tokens > 0; }},

@@ -103,7 +103,7 @@ void LayerTemplates::forward_layer_into(TemplateWriter& w, LayerKind kind,
   w.capture(s_.graph_attention);
   const auto weights = [](const Gemm& g) { return g.n * g.k; };
   if (kind.fp8 && cast_weights)
-    quantize(w, weights(z_.qkv()) + weights(z_.proj()) + weights(z_.fc1()) + weights(z_.fc2()));
+    quantize(w, attention_weights() + weights(z_.fc1()) + weights(z_.fc2()));
   attention_block_forward(w, kind);
   mlp_block_forward(w, kind);
 }
