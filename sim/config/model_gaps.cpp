@@ -6,9 +6,7 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<GapRow, 6> gap_rows{{
-    {"multi-latent attention", "multi_latent_attention", true,
-     [](const Model& m) { return m.mla.present(); }},
+constexpr std::array<GapRow, 5> gap_rows{{
     {"multi-token prediction", "mtp_num_layers", true,
      [](const Model& m) { return m.mtp_layers > 0; }},
     {"sliding window", "sliding_window", false, [](const Model& m) { return m.window.tokens > 0; }},

@@ -24,7 +24,7 @@ constexpr std::array<ModuleRow, 8> module_rows{{
     {"moe", &RecomputeModules::moe, true},
     {"moe_act", &RecomputeModules::moe_act, true},
     {"shared_experts", &RecomputeModules::shared_experts, true},
-    {"mla_up_proj", &RecomputeModules::mla_up_proj, false},
+    {"mla_up_proj", &RecomputeModules::mla_up_proj, true},
     {"gdn_norm_out", &RecomputeModules::gdn_norm_out, false},
 }};
 

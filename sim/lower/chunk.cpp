@@ -1,5 +1,7 @@
 #include "sim/lower/chunk.h"
 
+#include <algorithm>
+
 #include "sim/lower/memory.h"
 
 namespace stepsim {
@@ -24,10 +26,12 @@ ChunkWriter::ChunkWriter(const Scenario& scenario, StepWriter& writer,
 void ChunkWriter::begin(uint32_t device) {
   device_ = device;
   const auto at = [&](Meeting m) { return w_.placement(device, m); };
-  const LayerTemplates make(
+  make_ = std::make_unique<LayerTemplates>(
       s_,
-      {at(Meeting::tp), at(Meeting::cp), at(Meeting::ep), at(Meeting::etp), at(Meeting::etp_ep)},
+      LayerGroups{at(Meeting::tp), at(Meeting::cp), at(Meeting::ep), at(Meeting::etp),
+                  at(Meeting::etp_ep)},
       w_.fault(device).slowdown);
+  const LayerTemplates& make = *make_;
   const bool first = now_ == nullptr;
   templates_[device] = std::make_unique<Templates>();
   Templates& t = *templates_[device];
@@ -72,46 +76,91 @@ void ChunkWriter::reserve() {
                        static_cast<size_t>(stamps * starts));
 }
 
-TaskId ChunkWriter::forward(DeviceChunk chunk, int microbatch) {
+void ChunkWriter::need(DeviceChunk chunk, int microbatch, int owner) {
+  if (microbatch == 0) dp_.need(device_, chunk.number, owner);
+}
+
+void ChunkWriter::ready(DeviceChunk chunk, int microbatch, int owner) {
+  if (microbatch + 1 == s_.batch.microbatches) dp_.gradient_ready(device_, chunk.number, owner);
+}
+
+void ChunkWriter::forward_unit(DeviceChunk chunk, int microbatch, int owner, TaskId& first) {
   const StageChunk& c = chunk.layers;
   Label label = pass_label(Pass::forward, chunk.number, microbatch);
-  TaskId first = no_task;
-  const auto stamp = [&](int owner, const Template& t) {
-    if (microbatch == 0) dp_.need(device_, chunk.number, owner);
-    const TaskId kernel = w_.stamp(device_, t, label);
-    if (first == no_task) first = kernel;
-  };
-  if (c.embedding) stamp(0, now_->embedding_forward);
-  for (int i = 0; i < c.layer_count; ++i) {
-    label.layer = static_cast<uint16_t>(c.first_layer + i);
-    stamp(i + 1, set(label.layer).forward[microbatch == 0]);
+  const Template* t = &now_->embedding_forward;
+  if (owner > c.layer_count) {
+    t = &now_->head_forward;
+  } else if (owner > 0) {
+    label.layer = static_cast<uint16_t>(c.first_layer + owner - 1);
+    t = &set(label.layer).forward[microbatch == 0];
   }
-  label.layer = Label::no_layer;
-  if (c.head) stamp(c.layer_count + 1, now_->head_forward);
+  need(chunk, microbatch, owner);
+  const TaskId kernel = w_.stamp(device_, *t, label);
+  if (first == no_task) first = kernel;
+}
+
+void ChunkWriter::backward_unit(DeviceChunk chunk, int microbatch, int owner) {
+  const StageChunk& c = chunk.layers;
+  Label label = pass_label(Pass::backward, chunk.number, microbatch);
+  const Template* t = &now_->embedding_backward;
+  if (owner > c.layer_count) {
+    t = &now_->head_backward[head_deferred(s_, microbatch)];
+  } else if (owner > 0) {
+    label.layer = static_cast<uint16_t>(c.first_layer + owner - 1);
+    t = &set(label.layer).backward[recomputed(s_, owner - 1)];
+  }
+  w_.stamp(device_, *t, label);
+  ready(chunk, microbatch, owner);
+}
+
+TaskId ChunkWriter::forward(DeviceChunk chunk, int microbatch) {
+  const StageChunk& c = chunk.layers;
+  TaskId first = no_task;
+  for (int owner = c.embedding ? 0 : 1; owner <= c.layer_count + (c.head ? 1 : 0); ++owner)
+    forward_unit(chunk, microbatch, owner, first);
   return first;
 }
 
 void ChunkWriter::backward(DeviceChunk chunk, int microbatch) {
   const StageChunk& c = chunk.layers;
-  Label label = pass_label(Pass::backward, chunk.number, microbatch);
-  const bool last = microbatch + 1 == s_.batch.microbatches;
-  const auto ready = [&](int owner) {
-    if (last) dp_.gradient_ready(device_, chunk.number, owner);
-  };
-  if (c.head) {
-    w_.stamp(device_, now_->head_backward[head_deferred(s_, microbatch)], label);
-    ready(c.layer_count + 1);
+  for (int owner = c.layer_count + (c.head ? 1 : 0); owner >= (c.embedding ? 0 : 1); --owner)
+    backward_unit(chunk, microbatch, owner);
+}
+
+const Template& ChunkWriter::pair(int f, bool first, int b) {
+  const PairKind kind{layer_kind(s_, f), layer_kind(s_, b), first && casts_weights(s_.precision)};
+  const auto [found, added] = now_->pairs.try_emplace(kind);
+  if (added) found->second = make_->layer_pair(std::get<0>(kind), std::get<2>(kind), std::get<1>(kind));
+  return found->second;
+}
+
+TaskId ChunkWriter::forward_backward(DeviceChunk forward, int forward_microbatch,
+                                     DeviceChunk backward, int backward_microbatch) {
+  const StageChunk &f = forward.layers, &b = backward.layers;
+  TaskId first = no_task;
+  if (f.embedding) forward_unit(forward, forward_microbatch, 0, first);
+  if (b.head) backward_unit(backward, backward_microbatch, b.layer_count + 1);
+  const int pairs = std::min(f.layer_count, b.layer_count);
+  Label sent = pass_label(Pass::forward, forward.number, forward_microbatch);
+  Label returned = pass_label(Pass::backward, backward.number, backward_microbatch);
+  for (int i = 0; i < pairs; ++i) {
+    const int owner = i + 1, other = b.layer_count - i;
+    sent.layer = static_cast<uint16_t>(f.first_layer + i);
+    returned.layer = static_cast<uint16_t>(b.first_layer + other - 1);
+    need(forward, forward_microbatch, owner);
+    const TaskId kernel = w_.stamp(
+        device_, pair(sent.layer, forward_microbatch == 0, returned.layer), sent, returned);
+    if (first == no_task) first = kernel;
+    ready(backward, backward_microbatch, other);
   }
-  for (int i = c.layer_count; i-- > 0;) {
-    label.layer = static_cast<uint16_t>(c.first_layer + i);
-    w_.stamp(device_, set(label.layer).backward[recomputed(s_, i)], label);
-    ready(i + 1);
-  }
-  if (c.embedding) {
-    label.layer = Label::no_layer;
-    w_.stamp(device_, now_->embedding_backward, label);
-    ready(0);
-  }
+  // What has no partner runs alone.
+  for (int owner = pairs + 1; owner <= f.layer_count; ++owner)
+    forward_unit(forward, forward_microbatch, owner, first);
+  for (int owner = b.layer_count - pairs; owner >= 1; --owner)
+    backward_unit(backward, backward_microbatch, owner);
+  if (f.head) forward_unit(forward, forward_microbatch, f.layer_count + 1, first);
+  if (b.embedding) backward_unit(backward, backward_microbatch, 0);
+  return first;
 }
 
 void ChunkWriter::head_weight_gradient(DeviceChunk chunk, int microbatch) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "sim/lower/data_parallel.h"
@@ -29,6 +30,9 @@ class ChunkWriter {
   /// Returns its first kernel.
   TaskId forward(DeviceChunk chunk, int microbatch);
   void backward(DeviceChunk chunk, int microbatch);
+  /// One microbatch's forward and another's backward, layer by layer (LayerTemplates::layer_pair).
+  TaskId forward_backward(DeviceChunk forward, int forward_microbatch, DeviceChunk backward,
+                          int backward_microbatch);
   /// The output projection's deferred weight gradient of one microbatch.
   void head_weight_gradient(DeviceChunk chunk, int microbatch);
 
@@ -38,20 +42,30 @@ class ChunkWriter {
     Template forward[2];   ///< later microbatches, the first
     Template backward[2];  ///< plain, with the whole forward again
   };
+  /// Forward, backward, and whether the forward casts weights.
+  using PairKind = std::tuple<LayerKind, LayerKind, bool>;
   struct Templates {
     std::map<LayerKind, LayerSet> layers;
+    std::map<PairKind, Template> pairs;
     Template embedding_forward, embedding_backward, head_forward;
     Template head_backward[2];  ///< with its weight gradient, and without
     Template head_weight_gradient;
   };
   void reserve();
+  const Template& pair(int forward_layer, bool first, int backward_layer);
+  /// The whole of one direction is a list of units of work; these stamp one.
+  void forward_unit(DeviceChunk chunk, int microbatch, int owner, TaskId& first);
+  void backward_unit(DeviceChunk chunk, int microbatch, int owner);
+  void need(DeviceChunk chunk, int microbatch, int owner);
+  void ready(DeviceChunk chunk, int microbatch, int owner);
   const LayerSet& set(int layer) const { return *of_layer_[static_cast<size_t>(layer)]; }
 
   const Scenario& s_;
   StepWriter& w_;
   DataParallelWriter& dp_;
   std::vector<std::unique_ptr<Templates>> templates_;  ///< by device
-  const Templates* now_ = nullptr;
+  Templates* now_ = nullptr;
+  std::unique_ptr<LayerTemplates> make_;  ///< of the device being written
   std::vector<const LayerSet*> of_layer_;  ///< of the device being written
   uint32_t device_ = 0;
 };

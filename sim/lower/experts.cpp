@@ -103,18 +103,21 @@ void ExpertBlock::route(TemplateWriter& w) const {
   w.host_sync(counts);
 }
 
-int32_t ExpertBlock::exchange(TemplateWriter& w, OpKind op, DispatchPass pass) const {
+int32_t ExpertBlock::exchange(int32_t after, TemplateWriter& w, OpKind op, DispatchPass pass) const {
   if (s_.parallel.ep * s_.parallel.etp < 2) return TemplateOp::none;
-  return w.communicate(op, Stream::ep,
+  return w.communicate_after(after, op, Stream::ep,
                        dispatch_cost(s_.moe_runtime.dispatcher, pass, shape_, groups_.etp_ep,
                                      s_.cluster, s_.moe_runtime.num_sms));
 }
 
 int32_t ExpertBlock::dispatch(TemplateWriter& w, DispatchPass pass) const {
-  return exchange(w, OpKind::ep_dispatch, pass);
+  return exchange(w.last_compute(), w, OpKind::ep_dispatch, pass);
+}
+int32_t ExpertBlock::dispatch_after(int32_t after, TemplateWriter& w, DispatchPass pass) const {
+  return exchange(after, w, OpKind::ep_dispatch, pass);
 }
 int32_t ExpertBlock::combine(TemplateWriter& w, DispatchPass pass) const {
-  return exchange(w, OpKind::ep_combine, pass);
+  return exchange(w.last_compute(), w, OpKind::ep_combine, pass);
 }
 
 void ExpertBlock::gemm(TemplateWriter& w, OpKind op, const Gemm& g) const {

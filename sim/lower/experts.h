@@ -27,6 +27,7 @@ class ExpertBlock {
   void route(TemplateWriter& w) const;
   /// Sends tokens to their experts; returns the operation to wait for, none without a group.
   int32_t dispatch(TemplateWriter& w, DispatchPass pass) const;
+  int32_t dispatch_after(int32_t after, TemplateWriter& w, DispatchPass pass) const;
   /// From the tokens that arrived to the experts' outputs, ready to be sent back.
   void forward(TemplateWriter& w) const;
   int32_t combine(TemplateWriter& w, DispatchPass pass) const;
@@ -53,7 +54,7 @@ class ExpertBlock {
   void move(TemplateWriter& w, OpKind op, double touches) const;
   /// `count` kernels that do next to nothing.
   void small(TemplateWriter& w, OpKind op, int count) const;
-  int32_t exchange(TemplateWriter& w, OpKind op, DispatchPass pass) const;
+  int32_t exchange(int32_t after, TemplateWriter& w, OpKind op, DispatchPass pass) const;
   bool sorts() const;
 
   const Scenario& s_;

@@ -95,13 +95,19 @@ void LayerTemplates::mlp_block_backward(TemplateWriter& w, LayerKind kind,
   norm_backward(w);
 }
 
+/// Weights that are kept in 16 bits are quantised once a step.
+void LayerTemplates::cast_weights_into(TemplateWriter& w, LayerKind kind, bool cast_weights) const {
+  w.capture(s_.graph_attention);
+  if (!kind.fp8 || !cast_weights) return;
+  const auto weights = [](const Gemm& g) { return g.n * g.k; };
+  const double mlp = kind.moe ? experts(kind).weights() + shared_weights()
+                              : weights(z_.fc1()) + weights(z_.fc2());
+  quantize(w, attention_weights() + mlp, Operand::weight);
+}
+
 void LayerTemplates::forward_layer_into(TemplateWriter& w, LayerKind kind,
                                         bool cast_weights) const {
-  w.capture(s_.graph_attention);
-  const auto weights = [](const Gemm& g) { return g.n * g.k; };
-  if (kind.fp8 && cast_weights)
-    quantize(w, weights(z_.qkv()) + weights(z_.proj()) + weights(z_.fc1()) + weights(z_.fc2()),
-             Operand::weight);
+  cast_weights_into(w, kind, cast_weights);
   attention_block_forward(w, kind);
   mlp_block_forward(w, kind);
 }
@@ -114,12 +120,16 @@ Template LayerTemplates::layer_forward(LayerKind kind, bool cast_weights) const 
 
 Template LayerTemplates::layer_backward(LayerKind kind, bool again) const {
   TemplateWriter w(Pass::recompute);
+  layer_backward_into(w, kind, again);
+  return std::move(w).finish(launch());
+}
+
+void LayerTemplates::layer_backward_into(TemplateWriter& w, LayerKind kind, bool again) const {
   const RecomputeModules modules = again ? RecomputeModules{} : s_.recompute_modules;
   if (again) forward_layer_into(w, kind, false);
   w.set_pass(Pass::backward);
   mlp_block_backward(w, kind, modules);
   attention_block_backward(w, kind, modules);
-  return std::move(w).finish(launch());
 }
 
 }  // namespace stepsim

@@ -50,11 +50,29 @@ class LayerTemplates {
   Template head_weight_gradient() const;
 
  private:
-  struct Linear;  // one GEMM and its names
+  struct Linear;   // one GEMM and its names
+  struct Heads;    // of core attention
+  struct Latents;  // of multi-latent attention
   void forward_layer_into(TemplateWriter& w, LayerKind kind, bool cast_weights) const;
   void attention_block_forward(TemplateWriter& w, LayerKind kind) const;
   void attention_block_backward(TemplateWriter& w, LayerKind kind,
                                 const RecomputeModules& modules) const;
+  void projections_forward(TemplateWriter& w, bool fp8) const;
+  void projections_backward(TemplateWriter& w, bool fp8) const;
+  Gemm projection() const;
+  double attention_weights() const;
+  Latents latents() const;
+  double latent_weights() const;
+  void replicated_forward(TemplateWriter& w, const Linear& l, bool fp8) const;
+  void replicated_backward(TemplateWriter& w, const Linear& l, bool fp8) const;
+  void latent_norm(TemplateWriter& w, double rank, double bytes, int margin) const;
+  void latent_rope(TemplateWriter& w, const Latents& l) const;
+  void latents_forward(TemplateWriter& w, bool fp8) const;
+  void latents_backward(TemplateWriter& w, bool fp8) const;
+  void up_projections_forward(TemplateWriter& w, bool fp8) const;
+  void cast_weights_into(TemplateWriter& w, LayerKind kind, bool cast_weights) const;
+  void layer_backward_into(TemplateWriter& w, LayerKind kind, bool again) const;
+  double shared_weights() const;
   void mlp_block_forward(TemplateWriter& w, LayerKind kind) const;
   void mlp_block_backward(TemplateWriter& w, LayerKind kind, const RecomputeModules& modules) const;
   void mlp_forward(TemplateWriter& w, bool fp8) const;
@@ -80,10 +98,10 @@ class LayerTemplates {
   void row_backward(TemplateWriter& w, const Linear& l, bool fp8) const;
   void ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm, Dtype dtype,
                    double element_bytes, bool aggregate) const;
-  void attention_forward(TemplateWriter& w) const;
-  void attention_backward(TemplateWriter& w) const;
-  void context_ring(TemplateWriter& w, const Kernel& compute, Bytes message,
-                    Bytes correction) const;
+  Heads heads() const;
+  Attention core_attention(const Heads& h, double heads, double queries) const;
+  void attention_forward(TemplateWriter& w, LayerKind kind) const;
+  void attention_backward(TemplateWriter& w, LayerKind kind) const;
   Kernel weight_gradient(const Gemm& forward, Dtype dtype, int sms = 0) const;
   CollectiveCost tp_cost(Collective op, double bytes) const;
   CollectiveCost userbuffers_cost(double bytes, const TpOverlap& method) const;

@@ -16,6 +16,11 @@ Gemm shared_fc2(const Scenario& s, const LayerSizes& z) {
 }
 }  // namespace
 
+double LayerTemplates::shared_weights() const {
+  const Gemm fc1 = shared_fc1(s_, z_), fc2 = shared_fc2(s_, z_);
+  return fc1.n * fc1.k + fc2.n * fc2.k;
+}
+
 void LayerTemplates::shared_forward(TemplateWriter& w, bool fp8, SharedPart part) const {
   if (s_.model.moe.shared_ffn_hidden == 0) return;
   const Gemm fc1 = shared_fc1(s_, z_), fc2 = shared_fc2(s_, z_);

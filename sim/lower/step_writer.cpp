@@ -57,7 +57,6 @@ StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding
       host_(!scenario.costs && !scenario.full_iteration_graph),
       builder_(static_cast<uint32_t>(folding.ranks.size()) * stream_count),
       pending_(folding.ranks.size()),
-      carried_(folding.ranks.size(), {no_task, no_task}),
       peers_(folding.ranks.size()),
       placements_(folding.ranks.size()),
       messages_(folding.ranks.size()),
@@ -174,28 +173,6 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base) {
   return stamp(device, t, base, base);
 }
 
-TaskId StepWriter::resolve(uint32_t device, int32_t after, TaskId previous) const {
-  switch (after) {
-    case TemplateOp::none:
-      return no_task;
-    case TemplateOp::previous:
-      return previous;
-    case TemplateOp::carried_forward:
-      return carried_[device][0];
-    case TemplateOp::carried_backward:
-      return carried_[device][1];
-    default:
-      return scratch_[static_cast<size_t>(after)];
-  }
-}
-
-void StepWriter::wait_for_carried(uint32_t device) {
-  for (TaskId& t : carried_[device]) {
-    if (t != no_task) wait(device, t);
-    t = no_task;
-  }
-}
-
 TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base, Label other) {
   const TaskId previous = compute_tail(device);
   const std::vector<CollectiveClaims>& claims = claims_of(device, t);
@@ -222,7 +199,8 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base, Label o
     }
     claim(task, op.latency_seconds, claims[i]);
     for (int32_t a : op.after) {
-      const TaskId source = resolve(device, a, previous);
+      if (a == TemplateOp::none) continue;
+      const TaskId source = a == TemplateOp::previous ? previous : scratch_[static_cast<size_t>(a)];
       if (source != no_task) builder_.add_edge(source, task.entry);
     }
     if (op.launch_edge && host != no_task)
@@ -231,8 +209,6 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base, Label o
     scratch_[i] = task.moved;
   }
   while (host_ && segment != t.segments.end()) launch(device, *segment++, base);
-  for (size_t way = 0; way < t.carried.size(); ++way)
-    carried_[device][way] = resolve(device, t.carried[way], previous);
   return first;
 }
 

@@ -35,8 +35,6 @@ class StepWriter {
   TaskId stamp(uint32_t device, const Template& t, Label base);
   /// A template of two microbatches: the second one's labels start as `other`.
   TaskId stamp(uint32_t device, const Template& t, Label base, Label other);
-  /// The device's next kernel waits for what the template before carries on.
-  void wait_for_carried(uint32_t device);
   /// A kernel outside any template.
   TaskId kernel(uint32_t device, const Kernel& kernel, Label label);
   /// An injected delay: the compute stream stands for that long once what it waits for is there.
@@ -85,7 +83,6 @@ class StepWriter {
   void issue(uint32_t device, Stream stream, TaskId task);
   TransferLoad message_load(const MessageKey& key) const;
   TransferLoad yielding(TransferLoad load, bool userbuffers) const;
-  TaskId resolve(uint32_t device, int32_t after, TaskId previous) const;
   void drain_pending(uint32_t device, TaskId task);
   /// A zero-length task on `stream` behind everything that the device's next kernel waits for.
   TaskId arrive(uint32_t device, StreamId stream, const MessageKey& key, const TransferLoad& load);
@@ -97,7 +94,6 @@ class StepWriter {
   TaskGraphBuilder builder_;
   std::vector<RankFault> faults_;               ///< by device
   std::vector<std::vector<TaskId>> pending_;    ///< by device
-  std::vector<std::array<TaskId, 2>> carried_;  ///< by device: of the last template
   /// By device and meeting: smallest member device and number of simulated members.
   struct Peers {
     uint32_t leader = 0, count = 1, sequence = 0;

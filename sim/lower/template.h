@@ -22,8 +22,6 @@ ProcessorClaim runner_of(const Kernel& kernel);
 struct TemplateOp {
   static constexpr int32_t none = -1;      ///< no dependency
   static constexpr int32_t previous = -2;  ///< the compute task before the template
-  /// What the device carries over from the template before, see Template::carried.
-  static constexpr int32_t carried_forward = -3, carried_backward = -4;
 
   double duration_seconds = 0;
   double latency_seconds = 0;  ///< communication: part that moves no bytes
@@ -58,9 +56,6 @@ struct LaunchSegment {
 struct Template {
   std::vector<TemplateOp> ops;
   std::vector<LaunchSegment> segments;  ///< never empty
-  /// Transfers that this template does not wait for but what follows in the forward (backward) of
-  /// its microbatch does; none: nothing is carried on.
-  std::array<int32_t, 2> carried{TemplateOp::none, TemplateOp::none};
 };
 
 /// What launching costs the host: a launch a kernel and framework work an operator, or one launch
@@ -92,8 +87,6 @@ class TemplateWriter {
   /// Those put off are another template's.
   std::vector<DeferredKernel> take_deferred() { return std::move(deferred_); }
   void put_deferred(std::vector<DeferredKernel> kernels) { deferred_ = std::move(kernels); }
-  /// The template ends with these transfers under way.
-  void carry(int32_t forward, int32_t backward) { template_.carried = {forward, backward}; }
   /// What follows is inside a CUDA graph, or not.
   void capture(bool on) { captured_ = on; }
 

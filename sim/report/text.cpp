@@ -23,7 +23,10 @@ std::string_view plain_words(Cause c) {
                                                             "exposed cp communication",
                                                             "exposed pp communication",
                                                             "exposed dp communication",
-                                                            "exposed embedding all-reduce"};
+                                                            "exposed embedding all-reduce",
+                                                            "exposed ep communication",
+                                                            "exposed edp communication",
+                                                            "exposed offload traffic"};
   return words[static_cast<size_t>(c)];
 }
 
