@@ -21,7 +21,7 @@ DispatchRates typical_rates(Dispatcher dispatcher) {
                .network_share = 0.93,
                .sm_rate = 39.0_GBps,
                .vector = 0.3_us,
-               .forward_share = 0.28,
+               .forward_share = 0.3,
                .combine_share = 0.86,
                .latency = 10.0_us,
                .peer = 2.0_us};
