@@ -40,7 +40,7 @@ std::vector<double> times(const Reader& costs, const std::string& key, const Par
 
 void resolve_costs(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& costs = sections.costs;
-  if (!costs.present()) return;
+  if (!sections.given_costs()) return;
   GivenCosts given;
   const Parallelism& p = scenario.parallel;
   if (!costs.has("forward_seconds"))

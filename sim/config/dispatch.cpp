@@ -5,7 +5,7 @@
 namespace stepsim {
 namespace {
 
-constexpr double least_share = 0.01;
+constexpr double smallest_dispatch_share = 0.01;
 
 }  // namespace
 
@@ -21,20 +21,20 @@ DispatchRates typical_rates(Dispatcher dispatcher) {
                .network_share = 0.93,
                .sm_rate = 39.0_GBps,
                .vector = 0.3_us,
-               .forward_share = 0.28,
+               .forward_share = 0.3,
                .combine_share = 0.86,
-               .latency = 30.0_us,
-               .peer = 4.0_us};
+               .latency = 10.0_us,
+               .peer = 2.0_us};
       break;
     case Dispatcher::hybridep:
-      rates = {.nvlink_efficiency = 0.77,
+      rates = {.nvlink_efficiency = 0.78,
                .network_share = 0.92,
                .sm_rate = 48.0_GBps,
                .vector = 0.0_us,
                .forward_share = 0.75,
                .combine_share = 0.9,
                .latency = 10.0_us,
-               .peer = 2.5_us};
+               .peer = 2.3_us};
       break;
     case Dispatcher::deepep_v2:
       rates = {.nvlink_efficiency = 0.71,
@@ -71,7 +71,7 @@ std::array<DispatchRates, dispatcher_count> read_dispatch(const Reader& config) 
     const Reader from = config.child(std::string(row.name));
     if (!from.present()) continue;
     const auto share = [&](const char* key, double& into) {
-      into = from.number(key, into, least_share, 1);
+      into = from.number(key, into, smallest_dispatch_share, 1);
     };
     share("nvlink_efficiency", rates.nvlink_efficiency);
     share("network_share", rates.network_share);

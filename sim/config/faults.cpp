@@ -83,7 +83,7 @@ double FaultReader::share(const Reader& fault, const char* key, bool zero_allowe
   if (value > 0 && value < least_share)
     fault.fail(key, std::string("must be ") + (zero_allowed ? "0 (removed) or " : "") +
                         "from 0.001 to 1; got " + fault.text_of(key));
-  if (sections_.costs.present() && fault.has(key))
+  if (sections_.given_costs() && fault.has(key))
     fault.fail(key, "changes nothing where costs are given: their transfers use no links");
   return value;
 }

@@ -11,6 +11,7 @@ namespace stepsim {
 
 /// The settings of the MoE layers after Bridge's gates. Without experts the defaults mean nothing.
 struct MoeRuntime {
+  /// `flex` with one of its back-ends is the back-end; on a GPU that it does not support, alltoall.
   Dispatcher dispatcher = Dispatcher::allgather;
   int num_sms = 0;              ///< that dispatch and combine each hold; 0: NCCL's channels decide
   int preprocess_sms = 0;       ///< of HybridEP's kernel that reads the routing map; 0: no kernel

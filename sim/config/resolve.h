@@ -22,10 +22,13 @@ struct ScenarioSections {
   bool collect = false;  ///< what Bridge would raise becomes a finding and resolution goes on
   Dialect dialect = Dialect::bridge;
   explicit ScenarioSections(const Document& document);
+  /// Times in place of kernels; how tokens spread over experts gives none.
+  bool given_costs() const {
+    return costs.present() && costs.keys() != std::vector<std::string>{"moe_routing"};
+  }
   /// Given costs alone: there may be faults of ranks, but no machine.
   bool no_machine() const {
-    return costs.present() && !cluster.has("system") && !cluster.has("nodes") &&
-           !cluster.has("gpus");
+    return given_costs() && !cluster.has("system") && !cluster.has("nodes") && !cluster.has("gpus");
   }
 };
 

@@ -10,6 +10,7 @@
 
 #include "sim/config/faults.h"
 #include "sim/config/model.h"
+#include "sim/config/moe_routing.h"
 #include "sim/config/moe_runtime.h"
 #include "sim/config/parallelism.h"
 #include "sim/config/software.h"
@@ -96,6 +97,7 @@ struct Scenario {
   Precision precision;
   Overlap overlap;
   MoeRuntime moe_runtime;  ///< meant for models with experts only
+  MoeRouting moe_routing;
   DataParallel data_parallel;
   Recompute recompute = Recompute::modules;
   int recompute_layers = 1;  ///< recompute_num_layers

@@ -126,7 +126,7 @@ void read_model_section(const ScenarioSections& sections, Scenario& scenario,
   const bool named = section.has("hf_config");
   const bool sizes = section.has("num_layers") || section.has("hidden_size");
   if (!named && !sizes) {
-    if (sections.costs.present()) return;
+    if (sections.given_costs()) return;
     section.fail("hf_config",
                  "is missing; expected a model's name, a path to a config.json, or Bridge's sizes "
                  "(num_layers, ...)");
@@ -146,7 +146,7 @@ void read_model_section(const ScenarioSections& sections, Scenario& scenario,
   // A learned table that nobody sized is as long as the sequence it is trained on.
   if (scenario.model.position == PositionEmbedding::learned && scenario.model.max_positions == 0)
     scenario.model.max_positions = scenario.batch.sequence;
-  if (!sections.costs.present() && !sections.collect)
+  if (!sections.given_costs() && !sections.collect)
     refuse_unsimulated_model(section, scenario.model);
 }
 
@@ -257,7 +257,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   read_software(sections.software, scenario);
   read_cluster_section(sections, scenario, data);
   resolve_precision(sections, scenario);
-  resolve_sizes(sections, scenario, sections.costs.present());
+  resolve_sizes(sections, scenario, sections.given_costs());
   resolve_faults(sections, scenario);
   read_model_section(sections, scenario, data);
   resolve_layout(sections, scenario);
@@ -272,6 +272,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
     check_model_fits_mesh(sections, scenario);
     resolve_experts(sections, scenario);
   }
+  resolve_moe_routing(sections, scenario);
   resolve_overlap(sections, scenario);
   resolve_launch_env(sections, scenario);
   resolve_optimizer(sections, scenario);

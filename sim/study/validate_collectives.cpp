@@ -14,6 +14,7 @@
 #include "sim/config/reader.h"
 #include "sim/network/operation.h"
 #include "sim/study/csv.h"
+#include "sim/study/dispatch_rows.h"
 
 namespace stepsim {
 namespace {
@@ -28,6 +29,7 @@ struct Rule {
   std::string system, reason, runs, runs_small;
   std::vector<std::string> overrides;
   double factor = 1, small_bytes = 0;
+  DispatchBenchmark benchmark;
 
   bool holds(const CsvRow& row) const {
     return std::all_of(contains.begin(), contains.end(), [&](const auto& rule) {
@@ -38,8 +40,23 @@ struct Rule {
 
 /// hardware/measurements/collectives.json: what the words of a measured row mean here.
 struct Places {
-  std::vector<Rule> systems, left_out, timing, algorithms;
+  std::vector<Rule> systems, left_out, timing, algorithms, dispatch;
 };
+
+/// What `runs` and how much; experts in all, or of one rank.
+void read_benchmark(const Reader& from, DispatchBenchmark& benchmark) {
+  std::vector<std::string> names;
+  for (const DispatcherRow& row : dispatcher_rows)
+    if (has_own_kernel(row.dispatcher)) names.emplace_back(row.name);
+  constexpr Range sizes{1, 1 << 20};
+  benchmark.dispatcher = from.choice("runs", "", names);
+  benchmark.tokens = static_cast<double>(from.required_int("tokens", sizes));
+  benchmark.hidden = static_cast<double>(from.required_int("hidden", sizes));
+  benchmark.top_k = from.integer("top_k", 1, sizes);
+  benchmark.experts = from.integer("experts", benchmark.top_k, sizes);
+  benchmark.experts_per_rank = from.integer("experts_per_rank", 0, any_count);
+  benchmark.groups_top_k = from.integer("groups_top_k", 0, any_count);
+}
 
 std::vector<Rule> read_rules(const Reader& top, const std::string& key) {
   static const std::vector<std::string> columns{"system", "gpu",   "fabric",
@@ -58,6 +75,7 @@ std::vector<Rule> read_rules(const Reader& top, const std::string& key) {
     rule.runs_small = from.string("runs_small", rule.runs);
     rule.small_bytes = from.quantity("small", Dimension::bytes, 0);
     rule.factor = from.number("factor", 1, 0.1, 10);
+    if (key == "dispatch") read_benchmark(from, rule.benchmark);
     for (const char* note : {"source", "notes"}) from.use(note);
     from.refuse_unused();
   }
@@ -68,7 +86,7 @@ Places read_places(const DataPaths& data) {
   const Document document = load_document(data.root / "hardware/measurements/collectives.json");
   const Reader top(document, "");
   Places places{read_rules(top, "systems"), read_rules(top, "left_out"), read_rules(top, "timing"),
-                read_rules(top, "algorithms")};
+                read_rules(top, "algorithms"), read_rules(top, "dispatch")};
   for (const char* key : {"description", "source", "notes"}) top.use(key);
   top.refuse_unused();
   return places;
@@ -111,6 +129,27 @@ class Sites {
   std::map<std::string, Site> sites_;
 };
 
+void predict_dispatch(MeasuredCollective& row, const CsvRow& fields, const Rule* rule,
+                      const Site& site) {
+  if (rule == nullptr) {
+    row.failure = "nothing says what dispatch '" + row.algorithm_named + "' runs";
+    return;
+  }
+  const DispatchRow shape =
+      dispatch_row(rule->benchmark, row.op, fields.at("algo"), fields.at("dtype"), site.group);
+  row.bytes = shape.counted.value;
+  if (row.measured_seconds <= 0 && row.algorithm_rate > 0)
+    row.measured_seconds = row.bytes / row.algorithm_rate;
+  if (row.measured_seconds <= 0 || row.gpus < 2) {
+    row.failure = "no time or fewer than two GPUs";
+    return;
+  }
+  const CollectiveCost cost =
+      dispatch_cost(shape.dispatcher, shape.pass, shape.shape, site.group, site.cluster, shape.sms);
+  row.predicted_seconds = cost.duration.value;
+  row.algorithm = cost.algorithm;
+}
+
 /// Fills the prediction, or `failure`.
 void predict(MeasuredCollective& row, const CsvRow& fields, const Places& places, Sites& sites,
              CollectiveValidation& result) {
@@ -119,7 +158,8 @@ void predict(MeasuredCollective& row, const CsvRow& fields, const Places& places
     return;
   }
   const std::optional<Collective> op = operation_named(row.op);
-  if (!op) {
+  const bool dispatch = is_dispatch(row.op);
+  if (!op && !dispatch) {
     row.failure = "operation '" + row.op + "' is not simulated";
     return;
   }
@@ -127,8 +167,8 @@ void predict(MeasuredCollective& row, const CsvRow& fields, const Places& places
   if (row.measured_seconds <= 0 && row.algorithm_rate > 0)
     row.measured_seconds = row.bytes / row.algorithm_rate;
   if (row.measured_seconds <= 0 && row.bus_rate > 0)
-    row.measured_seconds = row.bytes / row.bus_rate * bus_factor(*op, row.gpus);
-  if (row.bytes <= 0 || row.measured_seconds <= 0 || row.gpus < 2) {
+    row.measured_seconds = row.bytes / row.bus_rate * (op ? bus_factor(*op, row.gpus) : 1);
+  if (!dispatch && (row.bytes <= 0 || row.measured_seconds <= 0 || row.gpus < 2)) {
     row.failure = "no size, no time or fewer than two GPUs";
     return;
   }
@@ -151,6 +191,10 @@ void predict(MeasuredCollective& row, const CsvRow& fields, const Places& places
     return;
   }
   const Site& site = sites.at(system->system, overrides, row.gpus, row.nodes);
+  if (!op) {
+    predict_dispatch(row, fields, first_that_holds(places.dispatch, fields), site);
+    return;
+  }
   const CollectiveCost cost = collective_cost(*op, {row.bytes}, site.group, site.cluster);
   const Rule* timing = first_that_holds(places.timing, fields);
   const double factor = timing == nullptr ? 1 : timing->factor;

@@ -1,0 +1,42 @@
+// How unevenly tokens spread over experts (costs.moe_routing), and what that makes of the ranks
+// that hold them. Expected loads, no random numbers: the same input gives the same step.
+//
+// Zipf: the i-th most popular expert is as likely as i^-s. A token takes k distinct experts one
+// after the other; expert i is among them with probability 1 - exp(-L p_i), L such that these add
+// up to k (successive sampling: Rosen, Ann. Math. Stat. 43 (1972), in the limit of many experts).
+// Experts are dealt to ranks in turn by popularity: real ones are not sorted by it.
+#pragma once
+
+#include <vector>
+
+namespace stepsim {
+
+struct ScenarioSections;
+struct Scenario;
+
+/// costs.moe_routing.
+struct MoeRouting {
+  enum class Kind { balanced, zipf, hot_ranks, histogram };
+  Kind kind = Kind::balanced;
+  double exponent = 0;   ///< zipf
+  int hot_ranks = 0;     ///< EP ranks that together get
+  double hot_share = 0;  ///< this share of all copies of tokens
+  /// Tokens of each expert; one row a sample (a layer, a step).
+  std::vector<std::vector<double>> histogram{};
+};
+
+/// Tokens of each EP rank over their mean.
+struct RoutingLoad {
+  std::vector<double> by_rank;  ///< mean 1
+  double max = 1;               ///< of the hottest rank, which the others wait for
+};
+
+/// The load of all samples together.
+RoutingLoad routing_load(const MoeRouting& routing, int experts, int ep, int top_k);
+/// One load a sample of a histogram; else one.
+std::vector<RoutingLoad> routing_loads(const MoeRouting& routing, int experts, int ep, int top_k);
+
+/// Reads costs.moe_routing. Needs the experts and EP.
+void resolve_moe_routing(const ScenarioSections& sections, Scenario& scenario);
+
+}  // namespace stepsim
