@@ -6,12 +6,20 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<GapRow, 7> gap_rows{{
+constexpr std::array<GapRow, 11> gap_rows{{
     {"mixture of experts", "num_moe_experts", true, [](const Model& m) { return m.moe.present(); }},
     {"multi-latent attention", "multi_latent_attention", true,
      [](const Model& m) { return m.mla.present(); }},
     {"multi-token prediction", "mtp_num_layers", true,
      [](const Model& m) { return m.mtp_layers > 0; }},
+    {"state-space layers", "hybrid_override_pattern", true,
+     [](const Model& m) { return m.mamba.present(); }},
+    {"gated delta nets", "linear_num_value_heads", true,
+     [](const Model& m) { return m.delta_net.present(); }},
+    {"experts behind a latent projection", "moe_latent_size", true,
+     [](const Model& m) { return m.moe.latent > 0; }},
+    {"attention output gate", "attn_output_gate", false,
+     [](const Model& m) { return m.attention_gate; }},
     {"sliding window", "sliding_window", false, [](const Model& m) { return m.window.tokens > 0; }},
     {"parallel residual", "parallel_residual", false,
      [](const Model& m) { return m.parallel_residual; }},
