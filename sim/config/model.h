@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/hybrid.h"
 #include "sim/config/mla.h"
 #include "sim/config/moe.h"
 
@@ -40,6 +41,7 @@ struct Model {
   bool post_norms = false;         ///< norms behind attention and MLP too (Gemma 2, GLM-4)
   bool parallel_residual = false;  ///< attention and MLP read the same input (GPT-NeoX)
   bool attention_sinks = false;    ///< a learnt softmax offset per head (GPT-OSS)
+  bool attention_gate = false;     ///< a gate as wide as the queries scales the output (Qwen3-Next)
   bool hidden_dropout = false;
   bool vocab_padding = true;  ///< pad to a multiple of vocab_divisor * TP
   int vocab_divisor = 128;
@@ -50,9 +52,23 @@ struct Model {
   Moe moe{};
   Mla mla{};
   SlidingWindow window{};
-  int mtp_layers = 0;  ///< multi-token prediction depths (mtp_num_layers)
+  int mtp_layers = 0;                     ///< multi-token prediction depths (mtp_num_layers)
+  std::vector<LayerShape> hybrid{};       ///< one a layer; empty: attention and feed-forward in all
+  std::vector<LayerShape> mtp_pattern{};  ///< layers of one depth; empty: one like the last layer
+  Mamba mamba{};
+  DeltaNet delta_net{};
   /// What changes the time of a step and is not simulated: phrases of sim/config/model_gaps.h.
   std::vector<std::string> not_simulated{};
+
+  LayerShape shape(int layer) const {
+    if (!hybrid.empty()) return hybrid[static_cast<size_t>(layer)];
+    return {Mixer::attention, moe.at(layer) ? FeedForward::experts : FeedForward::dense};
+  }
+  /// Layers of one multi-token prediction depth.
+  std::vector<LayerShape> prediction_shapes() const {
+    if (!mtp_pattern.empty()) return mtp_pattern;
+    return {shape(layers - 1)};
+  }
 };
 
 /// Vocabulary rows after padding to a multiple of `vocab_divisor * tp` (Megatron-Core vocab

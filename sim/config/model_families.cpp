@@ -12,7 +12,7 @@ constexpr auto gelu = Activation::gelu;
 constexpr auto layer_norm = Normalization::layer_norm;
 constexpr auto learned = PositionEmbedding::learned, alibi = PositionEmbedding::alibi;
 
-constexpr std::array<FamilyRow, 25> family_rows{{
+constexpr std::array<FamilyRow, 27> family_rows{{
     {.model_type = "llama", .architecture = "LlamaForCausalLM"},
     {.model_type = "llama4_text",
      .architecture = "Llama4ForCausalLM",
@@ -113,6 +113,20 @@ constexpr std::array<FamilyRow, 25> family_rows{{
      .gated = false,
      .activation = Activation::squared_relu,
      .norm = layer_norm},
+    {.model_type = "nemotron_h",
+     .architecture = "NemotronHForCausalLM",
+     .gated = false,
+     .activation = Activation::squared_relu,
+     .position = alibi,  // none at all
+     .experts = true,
+     .expert_bias = true,
+     .pattern = true},
+    {.model_type = "qwen3_next",
+     .architecture = "Qwen3NextForCausalLM",
+     .qk_norm = true,
+     .experts = true,
+     .delta_layers = true,
+     .shared_gate = true},
     {.model_type = "opt",
      .architecture = "OPTForCausalLM",
      .gated = false,

@@ -6,9 +6,15 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<GapRow, 5> gap_rows{{
+constexpr std::array<GapRow, 8> gap_rows{{
     {"multi-token prediction", "mtp_num_layers", true,
      [](const Model& m) { return m.mtp_layers > 0; }},
+    {"state-space layers", "hybrid_override_pattern", true,
+     [](const Model& m) { return m.mamba.present(); }},
+    {"gated delta nets", "linear_num_value_heads", true,
+     [](const Model& m) { return m.delta_net.present(); }},
+    {"attention output gate", "attn_output_gate", false,
+     [](const Model& m) { return m.attention_gate; }},
     {"sliding window", "sliding_window", false, [](const Model& m) { return m.window.tokens > 0; }},
     {"parallel residual", "parallel_residual", false,
      [](const Model& m) { return m.parallel_residual; }},

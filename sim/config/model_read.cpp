@@ -6,6 +6,7 @@
 #include "sim/base/table.h"
 #include "sim/config/attention_read.h"
 #include "sim/config/files.h"
+#include "sim/config/hybrid_read.h"
 #include "sim/config/model_families.h"
 #include "sim/config/model_gaps.h"
 #include "sim/config/moe_read.h"
@@ -55,17 +56,10 @@ bool matters(const json* value) {
 
 /// One clear line for architectures whose sizes this release does not know.
 void refuse_other_architectures(const Reader& config) {
-  static const std::string decoders = "; this release knows decoder transformers only";
-  for (const char* key : {"hybrid_override_pattern", "mamba_num_heads", "ssm_state_size",
-                          "mamba_d_state", "linear_num_key_heads"})
-    if (matters(config.find(key)))
-      config.fail(key, "state-space or linear-attention layers" + decoders);
-  for (const std::string& key : config.keys())
-    if (key.starts_with("mamba_") && matters(config.find(key)))
-      config.fail(key, "state-space layers" + decoders);
-  if (matters(config.find("moe_latent_size")))
-    config.fail("moe_latent_size", "experts behind a latent projection" + decoders);
-  if (config.has("text_config")) config.fail("text_config", "a multimodal model" + decoders);
+  if (config.has("text_config"))
+    config.fail("text_config", "a multimodal model; this release knows decoder transformers only");
+  if (matters(config.find("mamba_d_state")))
+    config.fail("mamba_d_state", "state-space layers of a family that this release does not know");
   if (matters(config.find("incomplete")))
     config.fail("incomplete", "the architecture is not published; it cannot be simulated");
 }
@@ -161,6 +155,7 @@ Model read_architecture(const Reader& config, const std::string& name) {
   read_experts(model, config, family);
   read_window(model, config, family);
   model.mtp_layers = config.integer("num_nextn_predict_layers", 0, mtp_range);
+  read_hybrid(model, config, family);
   record_gaps(model);
   return model;
 }
@@ -229,6 +224,7 @@ void override_architecture(Model& model, const Reader& section, bool from_scratc
   if (model.position != PositionEmbedding::learned) model.max_positions = 0;
   override_latent_attention(model, section);
   override_experts(model, section, layers_before);
+  if (model.layers != layers_before) resize_hybrid(model);
   override_window(model, section, layers_before);
   model.mtp_layers = section.integer("mtp_num_layers", model.mtp_layers, mtp_range);
   static const std::vector<std::string> softmaxes{"vanilla", "off-by-one", "learnable"};

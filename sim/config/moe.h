@@ -13,6 +13,7 @@ struct Moe {
   int top_k = 0;                     ///< experts that one token is sent to
   int64_t ffn_hidden = 0;            ///< width of one routed expert
   int64_t shared_ffn_hidden = 0;     ///< of all shared experts together; 0 = none
+  int64_t latent = 0;                ///< width that routed experts work in; 0 = the hidden size
   bool shared_gate = false;          ///< a learnt gate scales the shared expert's output
   bool expert_bias = false;          ///< a score bias per expert: a buffer, not a parameter
   bool router_fp32 = false;          ///< moe_router_dtype fp32: probabilities travel in 4 bytes

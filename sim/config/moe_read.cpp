@@ -105,6 +105,7 @@ void read_experts(Model& model, const Reader& config, const FamilyRow& family) {
                               std::string(family.model_type) + "' is not");
     return;
   }
+  if (!experts && family.pattern) return;  // Nemotron-H has members without
   if (!experts) config.required_int(key, experts_range);
   if (*experts < 2) return;
   moe.experts = static_cast<int>(*experts);
@@ -122,6 +123,7 @@ void read_experts(Model& model, const Reader& config, const FamilyRow& family) {
                     {"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"},
                     {0, ffn_range.high})
           .value_or(shared.value_or(family.shared_experts) * moe.ffn_hidden);
+  moe.shared_gate = family.shared_gate && moe.shared_ffn_hidden > 0;
   moe.expert_bias = family.expert_bias;
   if (config.has("topk_method")) moe.expert_bias = config.string("topk_method", "") == "noaux_tc";
   moe.groups = config.integer("n_group", 0, no_or_experts_range);

@@ -51,6 +51,16 @@ struct DataParallel {
 struct Batch {
   int64_t global = 1, micro = 1, sequence = 0;
   int64_t microbatches = 1;  ///< global / (micro * dp)
+  /// Packed sequences: the sum of all lengths of a global batch and that of their squares; 0: every
+  /// sample has `sequence` tokens.
+  double token_sum = 0, square_sum = 0;
+
+  double tokens() const {
+    return token_sum > 0 ? token_sum : static_cast<double>(global) * static_cast<double>(sequence);
+  }
+  double squares() const {
+    return square_sum > 0 ? square_sum : tokens() * static_cast<double>(sequence);
+  }
 };
 
 /// How a rank goes through the sends and receives of one exchange when none is batched.

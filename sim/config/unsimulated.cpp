@@ -14,14 +14,10 @@ using nlohmann::json;
 struct RefusalRow {
   std::string_view section, key, harmless, what;
 };
-constexpr std::array<RefusalRow, 21> refusal_rows{{
+constexpr std::array<RefusalRow, 17> refusal_rows{{
     {"model", "mtp_num_layers", "0", "multi-token prediction"},
     {"model", "cpu_offloading", "false", "activation offload to the host"},
     {"model", "fine_grained_activation_offloading", "false", "activation offload to the host"},
-    {"model", "delay_wgrad_compute", "false",
-     "delayed weight gradients (they need expert overlap)"},
-    {"model", "overlap_moe_expert_parallel_comm", "false",
-     "expert all-to-all overlap (it needs experts)"},
     {"model", "tp_comm_overlap_rs_dgrad", "false",
      "reduce-scatter pipelined with the data gradient"},
     {"model", "use_megatron_fsdp", "false", "fully sharded data parallelism"},
@@ -34,10 +30,6 @@ constexpr std::array<RefusalRow, 21> refusal_rows{{
      "more than one instance of the distributed optimizer"},
     {"ddp", "reduce_scatter_with_fp32_accumulation", "false",
      "reduce-scatter with fp32 accumulation"},
-    {"comm_overlap", "overlap_moe_expert_parallel_comm", "false",
-     "expert all-to-all overlap (it needs experts)"},
-    {"comm_overlap", "delay_wgrad_compute", "false",
-     "delayed weight gradients (they need expert overlap)"},
     {"optimizer", "optimizer", "\"adam\"|\"adamw\"", "an optimizer other than Adam"},
     {"optimizer", "optimizer_cpu_offload", "false", "optimizer offload to the host"},
     {"train", "rampup_batch_size", "", "a batch size that ramps up"},

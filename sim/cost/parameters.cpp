@@ -22,8 +22,12 @@ class Tensors {
 
   void attention();
   void latent_attention();
+  void mamba();
+  void delta_net();
   void mlp(int64_t width);
   void experts();
+  void mixer(Mixer mixer);
+  void layer(LayerShape shape);
   std::vector<ParameterTensor> take() { return std::move(list_); }
 
  private:
@@ -34,13 +38,15 @@ class Tensors {
 
 void Tensors::attention() {
   const int64_t heads = m_.heads * m_.head_dim / s_.tp;
-  const int64_t qkv = (m_.heads + 2 * m_.query_groups) * m_.head_dim / s_.tp;
+  const int64_t gate = m_.attention_gate ? m_.heads : 0;
+  const int64_t qkv = (m_.heads + gate + 2 * m_.query_groups) * m_.head_dim / s_.tp;
   weight(m_.hidden * heads);
   if (m_.linear_bias) replicated(m_.hidden);
   norm(m_.hidden);
   weight(qkv * m_.hidden);
   if (m_.qkv_bias || m_.linear_bias) bias(qkv);
-  if (m_.qk_norm) replicated(m_.qk_norm_whole ? heads + (qkv - heads) / 2 : 2 * m_.head_dim);
+  const int64_t keys = m_.query_groups * m_.head_dim / s_.tp;
+  if (m_.qk_norm) replicated(m_.qk_norm_whole ? heads + keys : 2 * m_.head_dim);
   if (m_.attention_sinks) bias(m_.heads / s_.tp);
 }
 
@@ -64,6 +70,54 @@ void Tensors::latent_attention() {
   if (m_.attention_sinks) bias(heads);
 }
 
+// Megatron-Core ssm/mamba_mixer.py: heads and groups are cut.
+void Tensors::mamba() {
+  const Mamba& a = m_.mamba;
+  const int64_t heads = a.heads / s_.tp, inner = a.inner() / s_.tp, conv = a.conv_width() / s_.tp;
+  norm(m_.hidden);
+  weight(m_.hidden * (a.in_width() / s_.tp));
+  bias(conv * (a.conv + 1));
+  bias(3 * heads);
+  bias(inner);
+  weight(inner * m_.hidden);
+}
+
+// Megatron-Core ssm/gated_delta_net.py.
+void Tensors::delta_net() {
+  const DeltaNet& d = m_.delta_net;
+  norm(m_.hidden);
+  weight(m_.hidden * (d.in_width() / s_.tp));
+  bias(d.conv_width() / s_.tp * d.conv);
+  bias(2 * d.value_heads / s_.tp);
+  replicated(d.value_dim);
+  weight(d.values() / s_.tp * m_.hidden);
+}
+
+void Tensors::mixer(Mixer mixer) {
+  switch (mixer) {
+    case Mixer::attention:
+      m_.mla.present() ? latent_attention() : attention();
+      break;
+    case Mixer::mamba:
+      mamba();
+      break;
+    case Mixer::delta_net:
+      delta_net();
+      break;
+    case Mixer::none:
+      return;
+  }
+  if (m_.post_norms) norm(m_.hidden);
+}
+
+void Tensors::layer(LayerShape shape) {
+  mixer(shape.mixer);
+  if (shape.feed_forward == FeedForward::none) return;
+  norm(m_.hidden);
+  shape.feed_forward == FeedForward::experts ? experts() : mlp(m_.ffn_hidden);
+  if (m_.post_norms) norm(m_.hidden);
+}
+
 void Tensors::mlp(int64_t width) {
   const int64_t ffn = width / s_.tp, fc1 = ffn * (m_.gated_mlp ? 2 : 1);
   weight(fc1 * m_.hidden);
@@ -76,9 +130,14 @@ void Tensors::experts() {
   const Moe& moe = m_.moe;
   replicated(moe.experts * (m_.hidden + (m_.linear_bias ? 1 : 0)));  // router
   const int64_t ffn = moe.ffn_hidden / s_.etp, fc1 = ffn * (m_.gated_mlp ? 2 : 1);
+  const int64_t width = moe.latent > 0 ? moe.latent : m_.hidden;
+  if (moe.latent > 0) {
+    whole_weight(m_.hidden * moe.latent);
+    whole_weight(moe.latent * m_.hidden);
+  }
   for (int e = 0; e < moe.experts / s_.ep; ++e)
-    for (const int64_t n : {fc1 * m_.hidden, m_.linear_bias ? fc1 : 0, m_.hidden * ffn,
-                            m_.linear_bias ? m_.hidden : 0})
+    for (const int64_t n :
+         {fc1 * width, m_.linear_bias ? fc1 : 0, width * ffn, m_.linear_bias ? width : 0})
       if (n > 0)
         list_.push_back({.elements = n, .gemm_weight = true, .replicated = false, .expert = true});
   if (moe.shared_ffn_hidden > 0) mlp(moe.shared_ffn_hidden);
@@ -89,11 +148,7 @@ void Tensors::experts() {
 
 std::vector<ParameterTensor> layer_parameters(const Model& m, int layer, Sharding s) {
   Tensors t(m, s);
-  m.mla.present() ? t.latent_attention() : t.attention();
-  if (m.post_norms) t.norm(m.hidden);
-  t.norm(m.hidden);
-  m.moe.at(layer) ? t.experts() : t.mlp(m.ffn_hidden);
-  if (m.post_norms) t.norm(m.hidden);
+  t.layer(m.shape(layer));
   return t.take();
 }
 
@@ -116,12 +171,9 @@ std::vector<ParameterTensor> prediction_parameters(const Model& m, Sharding s) {
   t.norm(m.hidden);
   t.norm(m.hidden);
   t.weight(2 * m.hidden * m.hidden / s.tp);
-  std::vector<ParameterTensor> all = t.take();
-  for (const ParameterTensor& p : layer_parameters(m, m.layers - 1, s)) all.push_back(p);
-  Tensors last(m, s);
-  last.norm(m.hidden);
-  for (const ParameterTensor& p : last.take()) all.push_back(p);
-  return all;
+  for (const LayerShape shape : m.prediction_shapes()) t.layer(shape);
+  t.norm(m.hidden);
+  return t.take();
 }
 
 }  // namespace stepsim

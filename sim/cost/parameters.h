@@ -29,7 +29,7 @@ std::vector<ParameterTensor> layer_parameters(const Model& model, int layer, Sha
 std::vector<ParameterTensor> embedding_parameters(const Model& model, int tp);
 /// Final norm and, when `output_weight`, the output projection.
 std::vector<ParameterTensor> head_parameters(const Model& model, int tp, bool output_weight);
-/// One prediction module: its norms, the projection 2H -> H and a decoder layer like the last.
+/// One prediction module: its norms, the projection 2H -> H and its layers.
 std::vector<ParameterTensor> prediction_parameters(const Model& model, Sharding s);
 
 }  // namespace stepsim

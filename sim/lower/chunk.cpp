@@ -130,7 +130,8 @@ void ChunkWriter::backward(DeviceChunk chunk, int microbatch) {
 const Template& ChunkWriter::pair(int f, bool first, int b) {
   const PairKind kind{layer_kind(s_, f), layer_kind(s_, b), first && casts_weights(s_.precision)};
   const auto [found, added] = now_->pairs.try_emplace(kind);
-  if (added) found->second = make_->layer_pair(std::get<0>(kind), std::get<2>(kind), std::get<1>(kind));
+  if (added)
+    found->second = make_->layer_pair(std::get<0>(kind), std::get<2>(kind), std::get<1>(kind));
   return found->second;
 }
 

@@ -65,7 +65,7 @@ class ChunkWriter {
   DataParallelWriter& dp_;
   std::vector<std::unique_ptr<Templates>> templates_;  ///< by device
   Templates* now_ = nullptr;
-  std::unique_ptr<LayerTemplates> make_;  ///< of the device being written
+  std::unique_ptr<LayerTemplates> make_;   ///< of the device being written
   std::vector<const LayerSet*> of_layer_;  ///< of the device being written
   uint32_t device_ = 0;
 };

@@ -53,7 +53,8 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
   backward();
   w.flush_weights();
   const int32_t dispatched =
-      b.moe ? returned.dispatch_after(worked, w, DispatchPass::dispatch_backward) : TemplateOp::none;
+      b.moe ? returned.dispatch_after(worked, w, DispatchPass::dispatch_backward)
+            : TemplateOp::none;
 
   forward();
   int32_t back = TemplateOp::none;

@@ -27,7 +27,7 @@ ExpertBlock::ExpertBlock(const Scenario& scenario, const LayerGroups& groups,
   const MoeRuntime& run = s_.moe_runtime;
   const Parallelism& p = s_.parallel;
   local_ = moe.experts / p.ep;
-  width_ = z_.hidden;
+  width_ = moe.latent > 0 ? static_cast<double>(moe.latent) : z_.hidden;
   const double capacity = run.pad_to_capacity ? run.capacity_factor.value_or(1) : 1;
   const double sent = z_.local_tokens * moe.top_k * capacity;
   copies_ = sent * p.etp;
@@ -80,6 +80,7 @@ void ExpertBlock::route(TemplateWriter& w) const {
                                     s_.precision.parameters));
   small(w, OpKind::router, run.router_fusion ? fused_router_kernels : router_kernels);
   w.compute(OpKind::router, k_.router(z_.local_tokens, moe.experts));
+  if (latent()) w.compute(OpKind::latent_gemm, k_.gemm(latent_down(), s_.precision.parameters));
   w.capture(s_.graph_preprocess);
   if (flex) {
     small(w, OpKind::router, flex_kernels);
@@ -103,11 +104,12 @@ void ExpertBlock::route(TemplateWriter& w) const {
   w.host_sync(counts);
 }
 
-int32_t ExpertBlock::exchange(int32_t after, TemplateWriter& w, OpKind op, DispatchPass pass) const {
+int32_t ExpertBlock::exchange(int32_t after, TemplateWriter& w, OpKind op,
+                              DispatchPass pass) const {
   if (s_.parallel.ep * s_.parallel.etp < 2) return TemplateOp::none;
   return w.communicate_after(after, op, Stream::ep,
-                       dispatch_cost(s_.moe_runtime.dispatcher, pass, shape_, groups_.etp_ep,
-                                     s_.cluster, s_.moe_runtime.num_sms));
+                             dispatch_cost(s_.moe_runtime.dispatcher, pass, shape_, groups_.etp_ep,
+                                           s_.cluster, s_.moe_runtime.num_sms));
 }
 
 int32_t ExpertBlock::dispatch(TemplateWriter& w, DispatchPass pass) const {
@@ -154,11 +156,18 @@ void ExpertBlock::forward(TemplateWriter& w) const {
     move(w, OpKind::unpermute, 2);
 }
 
+/// moe_latent_size: routed experts work between a down and an up projection, which every rank has
+/// whole and applies to its own tokens.
+Gemm ExpertBlock::latent_down() const { return {z_.local_tokens, width_, z_.hidden}; }
+Gemm ExpertBlock::latent_up() const { return {z_.local_tokens, z_.hidden, width_}; }
+
 void ExpertBlock::finish(TemplateWriter& w) const {
   if (!s_.moe_runtime.flex()) move(w, OpKind::unpermute, 2);
+  if (latent()) w.compute(OpKind::latent_gemm, k_.gemm(latent_up(), s_.precision.parameters));
 }
 
 void ExpertBlock::finish_backward(TemplateWriter& w) const {
+  if (latent()) latent_backward(w, latent_up());
   if (!s_.moe_runtime.flex()) move(w, OpKind::unpermute, 2);
 }
 
@@ -185,11 +194,17 @@ void ExpertBlock::backward(TemplateWriter& w, bool activation_again) const {
   if (moves) move(w, OpKind::permute, 2);
 }
 
+void ExpertBlock::latent_backward(TemplateWriter& w, const Gemm& g) const {
+  w.compute(OpKind::latent_gemm, k_.gemm(dgrad(g), s_.precision.parameters));
+  w.weight(OpKind::latent_gemm, k_.gemm(wgrad(g), s_.precision.parameters));
+}
+
 void ExpertBlock::route_backward(TemplateWriter& w) const {
   const Moe& moe = s_.model.moe;
   w.capture(s_.graph_preprocess);
   if (!s_.moe_runtime.flex()) move(w, OpKind::permute, 2);
   w.capture(s_.graph_router);
+  if (latent()) latent_backward(w, latent_down());
   small(w, OpKind::router, s_.moe_runtime.router_fusion ? fused_router_kernels : router_kernels);
   w.compute(OpKind::router, k_.router(z_.local_tokens, moe.experts));
   const Gemm gate{z_.local_tokens, static_cast<double>(moe.experts), z_.hidden};

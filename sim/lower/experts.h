@@ -56,6 +56,10 @@ class ExpertBlock {
   void small(TemplateWriter& w, OpKind op, int count) const;
   int32_t exchange(int32_t after, TemplateWriter& w, OpKind op, DispatchPass pass) const;
   bool sorts() const;
+  bool latent() const { return s_.model.moe.latent > 0; }
+  Gemm latent_down() const;
+  Gemm latent_up() const;
+  void latent_backward(TemplateWriter& w, const Gemm& g) const;
 
   const Scenario& s_;
   const LayerGroups& groups_;

@@ -100,8 +100,8 @@ void LayerTemplates::cast_weights_into(TemplateWriter& w, LayerKind kind, bool c
   w.capture(s_.graph_attention);
   if (!kind.fp8 || !cast_weights) return;
   const auto weights = [](const Gemm& g) { return g.n * g.k; };
-  const double mlp = kind.moe ? experts(kind).weights() + shared_weights()
-                              : weights(z_.fc1()) + weights(z_.fc2());
+  const double mlp =
+      kind.moe ? experts(kind).weights() + shared_weights() : weights(z_.fc1()) + weights(z_.fc2());
   quantize(w, attention_weights() + mlp, Operand::weight);
 }
 

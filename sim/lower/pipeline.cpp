@@ -45,6 +45,14 @@ void PipelineWriter::backward(uint32_t device, int chunk, int microbatch) {
             label);
 }
 
+TaskId PipelineWriter::forward_backward(uint32_t device, const Action& f, const Action& b) {
+  const RankFault& fault = w_.fault(device);
+  w_.delay(device, fault.delay_per_forward + fault.delay_per_backward,
+           pass_label(Pass::forward, f.chunk, f.microbatch));
+  return chunks_->forward_backward({stage_chunk(f.chunk), f.chunk}, f.microbatch,
+                                   {stage_chunk(b.chunk), b.chunk}, b.microbatch);
+}
+
 void PipelineWriter::drain_head(uint32_t device, std::vector<MemoryEvent>& memory) {
   const int chunk = s_.parallel.chunks() - 1;
   for (int m = 0; m < s_.batch.microbatches && head_deferred(stage_chunk(chunk), m); ++m) {
@@ -95,8 +103,13 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
   for (int c = 0; c < s_.parallel.chunks(); ++c)
     kept.push_back(s_.costs ? Kept{} : kept_by(s_, stage_chunk(c)));
   int forwards = 0, backwards = 0;
-  for (const Action& a : schedule_row(s_.schedule).program(shape_, stage_)) {
+  const Program program = schedule_row(s_.schedule).program(shape_, stage_);
+  for (size_t i = 0; i < program.size(); ++i) {
+    const Action& a = program[i];
     const Kept& k = kept[a.chunk];
+    const bool merged = shape_.combined && chunks_ && i + 1 < program.size() &&
+                        a.kind == ActionKind::forward &&
+                        program[i + 1].kind == ActionKind::backward;
     switch (a.kind) {
       case ActionKind::forward: {
         if (dp_) dp_->before_forward(device, forwards);
@@ -104,12 +117,15 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
           w_.delay(device, w_.fault(device).delay_per_step,
                    pass_label(Pass::forward, a.chunk, a.microbatch));
         ++forwards;
-        const TaskId first = forward(device, a.chunk, a.microbatch);
+        const TaskId first = merged ? forward_backward(device, a, program[i + 1])
+                                    : forward(device, a.chunk, a.microbatch);
         if (k.activations > 0) memory.push_back({first, k.activations, k.logits});
         break;
       }
       case ActionKind::backward:
-        backward(device, a.chunk, a.microbatch);
+        // Merged with the forward before it, it has run already.
+        if (!(i > 0 && shape_.combined && chunks_ && program[i - 1].kind == ActionKind::forward))
+          backward(device, a.chunk, a.microbatch);
         if (k.activations > 0)
           memory.push_back({w_.compute_tail(device), -k.activations, -k.logits});
         if (!s_.costs && head_deferred(stage_chunk(a.chunk), a.microbatch))

@@ -27,6 +27,7 @@ class PipelineWriter {
   /// Returns its first kernel.
   TaskId forward(uint32_t device, int chunk, int microbatch);
   void backward(uint32_t device, int chunk, int microbatch);
+  TaskId forward_backward(uint32_t device, const Action& forward, const Action& backward);
   void drain_head(uint32_t device, std::vector<MemoryEvent>& memory);
   bool head_deferred(const StageChunk& chunk, int microbatch) const;
   void message(uint32_t device, const Action& action);

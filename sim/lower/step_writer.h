@@ -92,8 +92,8 @@ class StepWriter {
   const Folding& folding_;
   bool host_;  ///< launches are modelled (no given costs, no captured iteration)
   TaskGraphBuilder builder_;
-  std::vector<RankFault> faults_;               ///< by device
-  std::vector<std::vector<TaskId>> pending_;    ///< by device
+  std::vector<RankFault> faults_;             ///< by device
+  std::vector<std::vector<TaskId>> pending_;  ///< by device
   /// By device and meeting: smallest member device and number of simulated members.
   struct Peers {
     uint32_t leader = 0, count = 1, sequence = 0;

@@ -21,7 +21,7 @@ std::vector<VirtualStep> interleaved_order(int chunks, int microbatches, int gro
 
 int interleaved_warmup(const ScheduleShape& shape, int rank) {
   const int group = shape.group > 0 ? shape.group : shape.ranks;
-  return std::min(2 * (shape.ranks - 1 - rank) + (shape.chunks - 1) * group,
+  return std::min(2 * (shape.ranks - 1 - rank) + (shape.chunks - 1) * group + shape.combined,
                   shape.microbatches * shape.chunks);
 }
 
@@ -119,8 +119,10 @@ Program blocking(ProgramWriter writer, const Steps& steps, int warmup) {
 }
 
 /// overlap_p2p_comm: asynchronous steady state; warm-up and cool-down block unless `flush`.
-Program overlapped(ProgramWriter writer, const Steps& steps, int warmup, bool flush,
-                   bool wait_forward_send) {
+Program overlapped(ProgramWriter writer, const Steps& steps, int warmup,
+                   const ScheduleShape& shape) {
+  const bool flush = shape.style == P2pStyle::flush_overlapped, combined = shape.combined;
+  const bool wait_forward_send = shape.wait_forward_send;
   const int total = steps.count();
   const bool first = steps.rank == 0, last = steps.rank == steps.ranks - 1;
   writer.block({.recv_forward = &steps.forward.front()});
@@ -143,6 +145,14 @@ Program overlapped(ProgramWriter writer, const Steps& steps, int warmup, bool fl
     const VirtualStep b = steps.backward[static_cast<size_t>(k)];
     const auto next_f = steps.forward_after(k + warmup), next_b = steps.backward_after(k);
     writer.wait({.recv_forward = &f});
+    if (combined) {
+      writer.wait({.recv_backward = &b});
+      writer.forward(f);
+      writer.backward(b);
+      writer.post({.send_forward = &f, .recv_forward = pointer(next_f)});
+      writer.post({.send_backward = &b, .recv_backward = pointer(next_b)});
+      continue;
+    }
     writer.forward(f);
     writer.post({.send_forward = &f, .recv_forward = pointer(next_f)});
     if (wait_forward_send) {
@@ -184,8 +194,7 @@ Program interleaved_program(const ScheduleShape& shape, int rank) {
       return blocking(std::move(writer), steps, warmup);
     case P2pStyle::overlapped:
     case P2pStyle::flush_overlapped:
-      return overlapped(std::move(writer), steps, warmup, shape.style == P2pStyle::flush_overlapped,
-                        shape.wait_forward_send);
+      return overlapped(std::move(writer), steps, warmup, shape);
   }
   return {};
 }

@@ -74,7 +74,8 @@ Program gpipe_program(const ScheduleShape& shape, int rank) {
 }
 
 Program one_f_one_b_program(const ScheduleShape& shape, int rank) {
-  return program(shape, rank, std::min(shape.ranks - 1 - rank, shape.microbatches));
+  return program(shape, rank,
+                 std::min(shape.ranks - 1 - rank + shape.combined, shape.microbatches));
 }
 
 }  // namespace stepsim

@@ -31,7 +31,8 @@ ScheduleShape schedule_shape(const Scenario& s) {
                       .chunks = s.parallel.chunks(),
                       .microbatches = static_cast<int>(s.batch.microbatches),
                       .group = s.parallel.microbatch_group,
-                      .order = s.p2p_order};
+                      .order = s.p2p_order,
+                      .combined = s.moe_runtime.overlap_ep};
   if (s.costs) {
     // As in the papers, unless an order makes transfers block.
     shape.style = s.p2p_order == P2pOrder::together ? P2pStyle::asynchronous : P2pStyle::blocking;

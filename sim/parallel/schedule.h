@@ -56,6 +56,7 @@ struct ScheduleShape {
   int group = 0;  ///< microbatch_group_size_per_vp_stage; 0 = ranks
   P2pStyle style = P2pStyle::asynchronous;
   P2pOrder order = P2pOrder::together;  ///< of the messages of a blocking exchange
+  bool combined = false;  ///< a forward runs merged with the backward behind it (one more warm-up)
   bool wait_forward_send =
       false;  ///< deallocate_pipeline_outputs: wait for a forward send before the backward
 };
@@ -76,7 +77,7 @@ struct VirtualStep {
   auto operator<=>(const VirtualStep&) const = default;
 };
 std::vector<VirtualStep> interleaved_order(int chunks, int microbatches, int group);
-/// Warm-up forwards of a rank: min(2 (P-1-p) + (VP-1) N, M VP).
+/// Warm-up forwards of a rank: min(2 (P-1-p) + (VP-1) N, M VP); one more when combined.
 int interleaved_warmup(const ScheduleShape& shape, int rank);
 
 ScheduleShape schedule_shape(const Scenario& scenario);
