@@ -29,7 +29,7 @@ void ChunkWriter::begin(uint32_t device) {
   make_ = std::make_unique<LayerTemplates>(
       s_,
       LayerGroups{at(Meeting::tp), at(Meeting::cp), at(Meeting::ep), at(Meeting::etp),
-                  at(Meeting::etp_ep)},
+                  at(Meeting::etp_ep), at(Meeting::cp_inner), at(Meeting::cp_outer)},
       w_.fault(device).slowdown);
   const LayerTemplates& make = *make_;
   const bool first = now_ == nullptr;
@@ -130,7 +130,8 @@ void ChunkWriter::backward(DeviceChunk chunk, int microbatch) {
 const Template& ChunkWriter::pair(int f, bool first, int b) {
   const PairKind kind{layer_kind(s_, f), layer_kind(s_, b), first && casts_weights(s_.precision)};
   const auto [found, added] = now_->pairs.try_emplace(kind);
-  if (added) found->second = make_->layer_pair(std::get<0>(kind), std::get<2>(kind), std::get<1>(kind));
+  if (added)
+    found->second = make_->layer_pair(std::get<0>(kind), std::get<2>(kind), std::get<1>(kind));
   return found->second;
 }
 
