@@ -56,6 +56,7 @@ void read_chunks(Model& model, const Reader& config) {
   const auto tokens = config.optional_int("attention_chunk_size", window_range);
   if (!tokens) return;
   model.window.tokens = *tokens;
+  model.window.chunked = true;
   const int every = config.integer("no_rope_layer_interval", 4, layers_range);
   for (int i = 0; i < model.layers; ++i) model.window.layers.push_back((i + 1) % every != 0);
 }
@@ -139,6 +140,7 @@ void override_window(Model& model, const Reader& section, int layers_before) {
   } else if (before) {
     // Transformer Engine counts the keys before a query; Hugging Face the query's own key too.
     window.tokens = *before + 1;
+    window.chunked = false;
     if (window.layers.empty()) window.layers = every_layer(model);
   }
   const std::string key = "window_attn_skip_freq";

@@ -19,6 +19,7 @@ enum class PositionEmbedding { rope, learned, alibi };
 /// Attention that sees only the last `tokens` keys. `tokens` == 0: no layer is limited.
 struct SlidingWindow {
   int64_t tokens = 0;
+  bool chunked = false;        ///< the sequence is cut into chunks, each causal in itself (Llama 4)
   std::vector<bool> layers{};  ///< one a decoder layer: is it limited
 };
 

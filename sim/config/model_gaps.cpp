@@ -6,7 +6,7 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<GapRow, 8> gap_rows{{
+constexpr std::array<GapRow, 6> gap_rows{{
     {"multi-token prediction", "mtp_num_layers", true,
      [](const Model& m) { return m.mtp_layers > 0; }},
     {"state-space layers", "hybrid_override_pattern", true,
@@ -15,12 +15,10 @@ constexpr std::array<GapRow, 8> gap_rows{{
      [](const Model& m) { return m.delta_net.present(); }},
     {"attention output gate", "attn_output_gate", false,
      [](const Model& m) { return m.attention_gate; }},
-    {"sliding window", "sliding_window", false, [](const Model& m) { return m.window.tokens > 0; }},
     {"parallel residual", "parallel_residual", false,
      [](const Model& m) { return m.parallel_residual; }},
     {"norms behind attention and MLP", "post_norms", false,
      [](const Model& m) { return m.post_norms; }},
-    {"attention sinks", "attention_sinks", false, [](const Model& m) { return m.attention_sinks; }},
 }};
 
 }  // namespace
@@ -46,13 +44,10 @@ void refuse_unsimulated_model(const Reader& section, const Model& model) {
   }
 }
 
-std::vector<std::string> unmodelled_keys(const Model& model, int64_t sequence) {
+std::vector<std::string> unmodelled_keys(const Model& model) {
   std::vector<std::string> keys;
   for (const GapRow& row : gap_rows) {
-    if (row.refused || !row.has(model)) continue;
-    // A window as long as the sequence limits nothing.
-    if (row.key == "sliding_window" && model.window.tokens >= sequence) continue;
-    keys.push_back("model." + std::string(row.key));
+    if (!row.refused && row.has(model)) keys.push_back("model." + std::string(row.key));
   }
   return keys;
 }

@@ -25,7 +25,7 @@ bool simulates(const Model& model);
 /// Refuses what a step of this release cannot hold; points at the key of `section` that asks for
 /// it, else at hf_config. Only for commands that simulate.
 void refuse_unsimulated_model(const Reader& section, const Model& model);
-/// Dotted keys of what is left out of a step with sequences of `sequence` tokens and not refused.
-std::vector<std::string> unmodelled_keys(const Model& model, int64_t sequence);
+/// Dotted keys of what is left out of a step and not refused.
+std::vector<std::string> unmodelled_keys(const Model& model);
 
 }  // namespace stepsim

@@ -15,9 +15,15 @@ struct LayoutStage {
   bool operator==(const LayoutStage&) const = default;
 };
 
+/// How context-parallel ranks exchange keys and values (cp_comm_type): round a ring, gathered
+/// before attention, heads against tokens by all-to-all, or all-to-alls inside and a ring outside.
+enum class ContextKind { p2p, all_gather, a2a, a2a_p2p };
+
 /// Sizes and splits of the two meshes over the same ranks. Rank order tp-cp-dp-pp, fastest first.
 struct Parallelism {
   int tp = 1, pp = 1, cp = 1, dp = 1;  ///< dp excludes cp
+  int cp_inner = 1;                    ///< of CP, neighbours that a2a+p2p exchanges heads among
+  std::vector<ContextKind> context{};  ///< of all layers, or one a layer; empty: p2p
   int ep = 1, etp = 1;      ///< experts: ranks that hold different ones, and ranks that share one
   bool experts = false;     ///< the model has experts: their mesh and its groups are in use
   std::optional<int> vp{};  ///< model chunks per pipeline rank; set to 1 differs from unset
@@ -35,6 +41,11 @@ struct Parallelism {
   /// Ranks that hold the same experts: world / (PP x EP x ETP), at least 1.
   int edp() const {
     return static_cast<int>(std::max<int64_t>(1, world() / (int64_t{pp} * ep * etp)));
+  }
+  /// Without context parallelism all kinds are one.
+  ContextKind context_at(int layer) const {
+    if (cp == 1 || context.empty()) return ContextKind::p2p;
+    return context[context.size() > 1 ? static_cast<size_t>(layer) : 0];
   }
   int chunks() const { return vp.value_or(1); }
 };

@@ -53,6 +53,8 @@ void resolve_layout(const ScenarioSections& sections, Scenario& scenario);
 void resolve_experts(const ScenarioSections& sections, Scenario& scenario);
 /// Dispatcher, fusions, capacity: scenario.moe_runtime. Needs experts, EP, ETP and the precision.
 void resolve_moe_runtime(const ScenarioSections& sections, Scenario& scenario);
+/// cp_comm_type and what its kinds ask of heads and windows. Needs the model and the dense mesh.
+void resolve_context(const ScenarioSections& sections, Scenario& scenario);
 /// Checks of Megatron that concern nothing simulated here, and advice on the layout.
 void validate(const ScenarioSections& sections, Scenario& scenario);
 void advise(const ScenarioSections& sections, Scenario& scenario);

@@ -190,7 +190,7 @@ void list_not_modelled(const ScenarioSections& sections, const Document& documen
         &sections.dataset, &sections.train, &sections.optimizer, &sections.env_vars})
     for (const std::string& key : section->unused())
       scenario.not_modelled.push_back(section->pointer().substr(1) + "." + printable(key));
-  for (std::string& key : unmodelled_keys(scenario.model, scenario.batch.sequence))
+  for (std::string& key : unmodelled_keys(scenario.model))
     scenario.not_modelled.push_back(std::move(key));
   if (const auto flags = document.root->find("_not_modelled");
       flags != document.root->end() && flags->is_array())

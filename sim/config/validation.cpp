@@ -44,45 +44,6 @@ void validate_finetuning(const ScenarioSections& sections, Scenario& scenario) {
            "must be false when fine-tuning with CP > 1");
 }
 
-void validate_context(const ScenarioSections& sections, Scenario& scenario) {
-  const Reader& model = sections.model;
-  const int cp = scenario.parallel.cp;
-  constexpr Range any{1, 1 << 20};
-  const nlohmann::json* sizes = model.find("hierarchical_context_parallel_sizes");
-  if (sizes != nullptr) {
-    int64_t product = 1;
-    if (!sizes->is_array()) model.fail("hierarchical_context_parallel_sizes", "must be a list");
-    for (const nlohmann::json& n : *sizes) {
-      if (!n.is_number_integer() || n < any.low || n > any.high)
-        model.fail("hierarchical_context_parallel_sizes", "must hold sizes from 1");
-      product = std::min<int64_t>(product * n.get<int64_t>(), int64_t{1} << 40);
-    }
-    if (product != cp)
-      refuse(sections, scenario, model, "hierarchical_context_parallel_sizes",
-             "hierarchical-cp-product",
-             "must multiply to context_parallel_size " + text(cp) + "; got " + text(product));
-  }
-  const std::vector<std::string> kinds = model.strings("cp_comm_type");
-  static const std::vector<std::string> valid{"p2p", "all_gather", "a2a", "a2a+p2p"};
-  for (const std::string& kind : kinds) {
-    if (std::find(valid.begin(), valid.end(), kind) == valid.end())
-      model.fail("cp_comm_type",
-                 "unknown kind '" + printable(kind) + "'; valid: p2p, all_gather, a2a, a2a+p2p");
-    if (kind == "a2a+p2p" && sizes == nullptr && cp > 1)
-      refuse(sections, scenario, model, "cp_comm_type", "a2a-p2p-needs-hierarchy",
-             "'a2a+p2p' needs hierarchical_context_parallel_sizes");
-    if (kind != "p2p" && cp > 1)
-      not_simulated(sections, scenario, model, "cp_comm_type",
-                    "'" + kind + "' is not simulated in this release; valid: p2p");
-  }
-  const nlohmann::json* list = model.find("cp_comm_type");
-  if (list != nullptr && list->is_array() && scenario.model.layers > 0 &&
-      static_cast<int>(kinds.size()) != scenario.model.layers)
-    refuse(sections, scenario, model, "cp_comm_type", "cp-kinds-not-per-layer",
-           "a list must name one kind for each of " + text(scenario.model.layers) +
-               " layers; it names " + text(static_cast<int64_t>(kinds.size())));
-}
-
 void validate_sharding(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& ddp = sections.ddp;
   const Parallelism& p = scenario.parallel;
@@ -292,7 +253,7 @@ void validate_megatron_lm(const ScenarioSections& sections, Scenario& scenario) 
 }  // namespace
 
 void validate(const ScenarioSections& sections, Scenario& scenario) {
-  validate_context(sections, scenario);
+  resolve_context(sections, scenario);
   validate_finetuning(sections, scenario);
   validate_sharding(sections, scenario);
   validate_fsdp(sections, scenario);

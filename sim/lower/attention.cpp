@@ -72,7 +72,7 @@ void LayerTemplates::attention_block_forward(TemplateWriter& w, LayerKind kind) 
   const Gemm out = projection();
   w.capture(s_.graph_attention);
   s_.model.mla.present() ? latents_forward(w, fp8) : projections_forward(w, fp8);
-  attention_forward(w, kind);
+  core_attention(kind).forward(w);
   if (fp8) quantize(w, out.m * out.k);
   row_forward(w, {OpKind::proj_gemm, out, TpGemm::proj_fprop, TpGemm::proj_dgrad}, fp8);
   residual_forward(w);
@@ -93,9 +93,9 @@ void LayerTemplates::attention_block_backward(TemplateWriter& w, LayerKind kind,
   row_backward(w, {OpKind::proj_gemm, projection(), TpGemm::proj_fprop, TpGemm::proj_dgrad}, fp8);
   w.set_pass(Pass::recompute);
   if (modules.mla_up_proj && latent) up_projections_forward(w, fp8);
-  if (modules.core_attn) attention_forward(w, kind);
+  if (modules.core_attn) core_attention(kind).forward(w);
   w.set_pass(Pass::backward);
-  attention_backward(w, kind);
+  core_attention(kind).backward(w);
   latent ? latents_backward(w, fp8) : projections_backward(w, fp8);
 }
 

@@ -29,7 +29,7 @@ void ChunkWriter::begin(uint32_t device) {
   make_ = std::make_unique<LayerTemplates>(
       s_,
       LayerGroups{at(Meeting::tp), at(Meeting::cp), at(Meeting::ep), at(Meeting::etp),
-                  at(Meeting::etp_ep)},
+                  at(Meeting::etp_ep), at(Meeting::cp_inner), at(Meeting::cp_outer)},
       w_.fault(device).slowdown);
   const LayerTemplates& make = *make_;
   const bool first = now_ == nullptr;

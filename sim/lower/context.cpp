@@ -1,88 +1,165 @@
 // Core attention, and how context-parallel ranks exchange what it needs (Transformer Engine
-// pytorch/attention/dot_product_attention/context_parallel.py).
-#include "sim/lower/linear.h"
+// pytorch/attention/dot_product_attention/context_parallel.py): keys and values round a ring, under
+// the steps; gathered whole, exposed; or heads against tokens by all-to-all, alone or inside a
+// ring.
+#include "sim/lower/context.h"
+
+#include <array>
 
 namespace stepsim {
 
 namespace {
 constexpr double ring_correction_bytes =
-    10;  ///< merge one ring step's output: fp32 read and write, 16-bit read
+    10;                        ///< merge one ring step's output: fp32 read and write, 16-bit read
+constexpr double element = 2;  ///< q, k, v, the output and their gradients are 16 bit
+constexpr double reorder_bytes = 4;  ///< read and write an element in its place in another order
+constexpr int gathered_pieces = 2;   ///< of the sequence, an early and a late one (causal balance)
 }  // namespace
 
-/// Heads of one TP rank, and features of each.
-struct LayerTemplates::Heads {
-  double queries, keys;
-  double key_dim, value_dim;
-
-  double kv_features() const { return keys * (key_dim + value_dim); }
-  double output_features() const { return queries * value_dim; }
-};
-
-LayerTemplates::Heads LayerTemplates::heads() const {
+CoreAttention::CoreAttention(const Scenario& scenario, const LayerGroups& groups,
+                             const KernelModel& kernels, const LayerSizes& sizes, ContextKind kind,
+                             bool window)
+    : s_(scenario), groups_(groups), kernels_(kernels), z_(sizes), kind_(kind), window_(window) {
   const bool latent = s_.model.mla.present();
-  return {.queries = z_.heads,
-          .keys = latent ? z_.heads : z_.kv_features / z_.head_dim,
-          .key_dim = z_.head_dim,
-          .value_dim = latent ? static_cast<double>(s_.model.mla.v_head_dim) : z_.head_dim};
-}
-
-/// Attention of `queries` tokens with `heads` heads against the whole sequence.
-Attention LayerTemplates::core_attention(const Heads& h, double heads, double queries) const {
-  return causal_attention(static_cast<double>(s_.batch.micro), heads, h.key_dim, queries,
-                          static_cast<double>(s_.batch.sequence), dtype(false), 0, h.value_dim);
-}
-
-void LayerTemplates::attention_forward(TemplateWriter& w, LayerKind) const {
-  const Heads h = heads();
-  const int cp = s_.parallel.cp;
-  const Kernel whole = kernels_.attention_forward(
-      core_attention(h, h.queries, static_cast<double>(s_.batch.sequence) / cp));
-  if (cp == 1) {
-    w.compute(OpKind::attention, whole);
-    return;
+  h_ = {.queries = z_.heads,
+        .keys = latent ? z_.heads : z_.kv_features / z_.head_dim,
+        .key_dim = z_.head_dim,
+        .value_dim = latent ? static_cast<double>(s_.model.mla.v_head_dim) : z_.head_dim};
+  const int cp = s_.parallel.cp, inner = s_.parallel.cp_inner;
+  switch (kind) {
+    case ContextKind::p2p:
+      ring_ = {cp, groups_.cp, Meeting::cp};
+      break;
+    case ContextKind::all_gather:
+      break;
+    case ContextKind::a2a:
+      exchange_ = {cp, groups_.cp, Meeting::cp};
+      break;
+    case ContextKind::a2a_p2p:
+      exchange_ = {inner, groups_.cp_inner, Meeting::cp_inner};
+      ring_ = inner > 1 ? Part{cp / inner, groups_.cp_outer, Meeting::cp_outer}
+                        : Part{cp, groups_.cp, Meeting::cp};
   }
-  const Bytes block{z_.tokens * h.kv_features() * 2},
-      correction{z_.tokens * h.output_features() * ring_correction_bytes};
-  const CollectiveCost hop = collective_cost(Collective::send_recv, block, groups_.cp, s_.cluster);
+}
+
+/// This rank's share: all of its queries and heads, whatever was exchanged for them.
+Attention CoreAttention::share() const {
+  const double batch = static_cast<double>(s_.batch.micro),
+               sequence = static_cast<double>(s_.batch.sequence),
+               window = window_ ? static_cast<double>(s_.model.window.tokens) : 0;
+  const int exchange = exchange_.ranks;
+  const double queries = sequence * exchange / s_.parallel.cp, own = h_.queries / exchange;
+  if (window_ && s_.model.window.chunked)
+    return causal_attention(batch * queries / window, own, h_.key_dim, window, window,
+                            s_.precision.parameters, 0, h_.value_dim);
+  return causal_attention(batch, own, h_.key_dim, queries, sequence, s_.precision.parameters,
+                          window, h_.value_dim);
+}
+
+void CoreAttention::ring_forward(TemplateWriter& w, const Kernel& whole) const {
+  const Kernel correction = kernels_.traffic({z_.tokens * h_.out() * ring_correction_bytes});
+  const CollectiveCost hop = collective_cost(
+      Collective::send_recv, {z_.tokens * (h_.k() + h_.v()) * element}, ring_.group, s_.cluster);
   const int32_t source = w.last_compute();
   int32_t arrived = TemplateOp::none;
-  for (int i = 0; i < cp; ++i) {
+  for (int i = 0; i < ring_.ranks; ++i) {
     if (arrived != TemplateOp::none) w.wait(arrived);
-    if (i + 1 < cp)
+    if (i + 1 < ring_.ranks) {
       arrived = w.communicate_after(arrived == TemplateOp::none ? source : arrived,
                                     OpKind::cp_exchange, Stream::cp, hop, i);
-    Kernel step = whole / cp;
+      w.among(ring_.meeting);
+    }
+    Kernel step = whole / ring_.ranks;
     step.blocks = whole.blocks;  // all queries, against a part of the keys
-    w.compute(OpKind::attention, i > 0 ? step + kernels_.traffic(correction) : step, i);
+    w.compute(OpKind::attention, i > 0 ? step + correction : step, i);
   }
 }
 
-void LayerTemplates::attention_backward(TemplateWriter& w, LayerKind) const {
-  const Heads h = heads();
-  const int cp = s_.parallel.cp;
-  const Kernel whole = kernels_.attention_backward(
-      core_attention(h, h.queries, static_cast<double>(s_.batch.sequence) / cp));
-  if (cp == 1) {
-    w.compute(OpKind::attention, whole);
-    return;
-  }
+void CoreAttention::ring_backward(TemplateWriter& w, const Kernel& whole) const {
   // Hop i runs beside step i. Hop 0 carries keys and values, the middle ones also the gradients
   // that step i-1 made, the last one gradients only; step i works on what hop i-1 brought.
-  const Bytes block{z_.tokens * h.kv_features() * 2};
+  const Bytes block{z_.tokens * (h_.k() + h_.v()) * element};
   const auto hop = [&](double blocks) {
-    return collective_cost(Collective::send_recv, block * blocks, groups_.cp, s_.cluster);
+    return collective_cost(Collective::send_recv, block * blocks, ring_.group, s_.cluster);
   };
   int32_t arrived = TemplateOp::none;
-  for (int i = 0; i < cp; ++i) {
-    const double blocks = i == 0 || i + 1 == cp ? 1 : 2;
+  for (int i = 0; i < ring_.ranks; ++i) {
+    const double blocks = i == 0 || i + 1 == ring_.ranks ? 1 : 2;
     const int32_t next = w.communicate(OpKind::cp_exchange, Stream::cp, hop(blocks), i);
+    w.among(ring_.meeting);
     if (arrived != TemplateOp::none) w.wait(arrived);
-    Kernel step = whole / cp;
+    Kernel step = whole / ring_.ranks;
     step.blocks = whole.blocks;
     w.compute(OpKind::attention, step, i);
     arrived = next;
   }
   w.wait(arrived);
+}
+
+/// Keys and values of every rank, then attention in two pieces; backward gathers them again and
+/// scatters the sums of their gradients.
+void CoreAttention::gathered(TemplateWriter& w, const Kernel& whole, bool backward) const {
+  const double all = z_.tokens * s_.parallel.cp;
+  const auto both = [&](OpKind op, Collective collective) {
+    std::array<int32_t, 2> sent{};
+    for (size_t i = 0; i < sent.size(); ++i)
+      sent[i] =
+          w.communicate(op, Stream::cp,
+                        collective_cost(collective, {all * (i == 0 ? h_.k() : h_.v()) * element},
+                                        groups_.cp, s_.cluster),
+                        static_cast<int>(i));
+    for (int32_t op_sent : sent) w.wait(op_sent);
+  };
+  // Ranks hold an early and a late slice: what was gathered is put in the order of the sequence.
+  const Kernel reorder = kernels_.streaming({all * (h_.k() + h_.v()) * reorder_bytes});
+  both(OpKind::cp_all_gather, Collective::all_gather);
+  w.compute(OpKind::permute, reorder);
+  for (int i = 0; i < gathered_pieces; ++i)
+    w.compute(OpKind::attention, whole / gathered_pieces, i);
+  if (!backward) return;
+  w.compute(OpKind::permute, reorder);
+  both(OpKind::cp_reduce_scatter, Collective::reduce_scatter);
+}
+
+/// Each tensor is put in order, sent, and put in order again; one is sent while the next is made
+/// ready.
+void CoreAttention::exchange_heads(TemplateWriter& w,
+                                   std::initializer_list<double> features) const {
+  if (exchange_.ranks == 1) return;
+  std::array<int32_t, 3> sent{};
+  std::array<Kernel, 3> orders{};
+  size_t count = 0;
+  for (double f : features) {
+    const double elements = z_.tokens * f;
+    orders[count] = kernels_.streaming({elements * reorder_bytes});
+    w.compute(OpKind::permute, orders[count]);
+    sent[count] = w.communicate(
+        OpKind::cp_all_to_all, Stream::cp,
+        collective_cost(Collective::all_to_all, {elements * element}, exchange_.group, s_.cluster),
+        static_cast<int>(count));
+    w.among(exchange_.meeting);
+    ++count;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    w.wait(sent[i]);
+    w.compute(OpKind::permute, orders[i]);
+  }
+}
+
+void CoreAttention::forward(TemplateWriter& w) const {
+  const Kernel whole = kernels_.attention_forward(share());
+  if (kind_ == ContextKind::all_gather) return gathered(w, whole, false);
+  exchange_heads(w, {h_.q(), h_.k(), h_.v()});
+  ring_.ranks > 1 ? ring_forward(w, whole) : void(w.compute(OpKind::attention, whole));
+  exchange_heads(w, {h_.out()});
+}
+
+void CoreAttention::backward(TemplateWriter& w) const {
+  const Kernel whole = kernels_.attention_backward(share());
+  if (kind_ == ContextKind::all_gather) return gathered(w, whole, true);
+  exchange_heads(w, {h_.out()});
+  ring_.ranks > 1 ? ring_backward(w, whole) : void(w.compute(OpKind::attention, whole));
+  exchange_heads(w, {h_.q(), h_.k(), h_.v()});
 }
 
 }  // namespace stepsim

@@ -50,7 +50,13 @@ void LayerTemplates::mlp_forward(TemplateWriter& w, bool fp8) const {
 }
 
 LayerKind layer_kind(const Scenario& s, int layer) {
-  return {.fp8 = quantised(s, layer), .moe = s.model.moe.at(layer)};
+  const SlidingWindow& window = s.model.window;
+  const bool limited = window.tokens > 0 && window.tokens < s.batch.sequence &&
+                       window.layers[static_cast<size_t>(layer)];
+  return {.fp8 = quantised(s, layer),
+          .moe = s.model.moe.at(layer),
+          .window = limited,
+          .context = s.parallel.context_at(layer)};
 }
 
 void LayerTemplates::residual_forward(TemplateWriter& w) const {

@@ -7,6 +7,7 @@
 #include "sim/cost/kernel.h"
 #include "sim/cost/layer_sizes.h"
 #include "sim/cost/quantise.h"
+#include "sim/lower/context.h"
 #include "sim/lower/experts.h"
 #include "sim/lower/layer_groups.h"
 #include "sim/lower/template.h"
@@ -16,8 +17,10 @@ namespace stepsim {
 
 /// What tells one decoder layer's templates from another's.
 struct LayerKind {
-  bool fp8 = false;  ///< its GEMMs are quantised
-  bool moe = false;  ///< experts in place of the MLP
+  bool fp8 = false;     ///< its GEMMs are quantised
+  bool moe = false;     ///< experts in place of the MLP
+  bool window = false;  ///< its attention sees the last tokens only
+  ContextKind context = ContextKind::p2p;
   auto operator<=>(const LayerKind&) const = default;
 };
 LayerKind layer_kind(const Scenario& scenario, int layer);
@@ -51,7 +54,6 @@ class LayerTemplates {
 
  private:
   struct Linear;   // one GEMM and its names
-  struct Heads;    // of core attention
   struct Latents;  // of multi-latent attention
   void forward_layer_into(TemplateWriter& w, LayerKind kind, bool cast_weights) const;
   void attention_block_forward(TemplateWriter& w, LayerKind kind) const;
@@ -98,10 +100,9 @@ class LayerTemplates {
   void row_backward(TemplateWriter& w, const Linear& l, bool fp8) const;
   void ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm, Dtype dtype,
                    double element_bytes, bool aggregate) const;
-  Heads heads() const;
-  Attention core_attention(const Heads& h, double heads, double queries) const;
-  void attention_forward(TemplateWriter& w, LayerKind kind) const;
-  void attention_backward(TemplateWriter& w, LayerKind kind) const;
+  CoreAttention core_attention(LayerKind kind) const {
+    return {s_, groups_, kernels_, z_, kind.context, kind.window};
+  }
   Kernel weight_gradient(const Gemm& forward, Dtype dtype, int sms = 0) const;
   CollectiveCost tp_cost(Collective op, double bytes) const;
   CollectiveCost userbuffers_cost(double bytes, const TpOverlap& method) const;

@@ -7,7 +7,8 @@ namespace stepsim {
 
 struct LayerGroups {
   GroupPlacement tp, cp;
-  GroupPlacement ep{}, etp{}, etp_ep{};  ///< of one member without experts
+  GroupPlacement ep{}, etp{}, etp_ep{};   ///< of one member without experts
+  GroupPlacement cp_inner{}, cp_outer{};  ///< of one member unless a2a+p2p has both
 };
 
 }  // namespace stepsim

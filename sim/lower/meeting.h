@@ -8,7 +8,20 @@
 namespace stepsim {
 
 /// Groups that rendezvous by sequence number.
-enum class Meeting : uint8_t { tp, cp, dp, embedding, ep, etp, etp_ep, edp, world, count };
+enum class Meeting : uint8_t {
+  tp,
+  cp,
+  cp_inner,
+  cp_outer,
+  dp,
+  embedding,
+  ep,
+  etp,
+  etp_ep,
+  edp,
+  world,
+  count
+};
 
 /// A message between pipeline ranks: the sender's and receiver's devices and its place at the
 /// receiver.

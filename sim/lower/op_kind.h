@@ -25,14 +25,11 @@ enum class OpKind : uint8_t {
   output_gemm, cross_entropy, quantize, grad_accumulate, reduce_chunks,
   zero_grad, grad_norm, grad_scale, adam, param_copy,
   tp_all_gather, tp_reduce_scatter, tp_all_reduce, tp_exchange,
-  cp_exchange,
-  pp_forward, pp_backward,
+  cp_exchange, cp_all_gather, cp_reduce_scatter, cp_all_to_all, pp_forward, pp_backward,
   ep_counts, ep_dispatch, ep_combine, etp_all_gather, etp_reduce_scatter, router_all_reduce,
   dp_reduce_scatter, dp_all_gather, dp_all_reduce, embedding_all_reduce, norm_all_reduce,
-  edp_reduce_scatter, edp_all_gather, edp_all_reduce,
-  offload_out, offload_in,
-  arrive, meet, launch, step_overhead, sync,
-  delay,  // injected by cluster.faults
+  edp_reduce_scatter, edp_all_gather, edp_all_reduce, offload_out, offload_in,
+  arrive, meet, launch, step_overhead, sync, delay,  // injected by cluster.faults
   count
 };
 
@@ -89,6 +86,9 @@ inline constexpr std::array<OpRow, static_cast<size_t>(OpKind::count)> op_rows{{
     {OpKind::tp_all_reduce, "tp all-reduce", TaskClass::communication, CommClass::tp},
     {OpKind::tp_exchange, "tp exchange", TaskClass::communication, CommClass::tp},
     {OpKind::cp_exchange, "cp exchange", TaskClass::communication, CommClass::cp},
+    {OpKind::cp_all_gather, "cp all-gather", TaskClass::communication, CommClass::cp},
+    {OpKind::cp_reduce_scatter, "cp reduce-scatter", TaskClass::communication, CommClass::cp},
+    {OpKind::cp_all_to_all, "cp all-to-all", TaskClass::communication, CommClass::cp},
     {OpKind::pp_forward, "pp forward", TaskClass::communication, CommClass::pp},
     {OpKind::pp_backward, "pp backward", TaskClass::communication, CommClass::pp},
     {OpKind::ep_counts, "ep token counts", TaskClass::communication, CommClass::ep},

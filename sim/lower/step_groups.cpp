@@ -15,9 +15,11 @@ struct GroupMeeting {
   GroupKind kind;
   bool experts;  ///< only where there are experts
 };
-constexpr std::array<GroupMeeting, 8> group_meetings{{
+constexpr std::array<GroupMeeting, 10> group_meetings{{
     {Meeting::tp, GroupKind::tp, false},
     {Meeting::cp, GroupKind::cp, false},
+    {Meeting::cp_inner, GroupKind::cp_inner, false},
+    {Meeting::cp_outer, GroupKind::cp_outer, false},
     {Meeting::dp, GroupKind::dp_cp, false},
     {Meeting::embedding, GroupKind::embedding, false},
     {Meeting::ep, GroupKind::ep, true},

@@ -9,7 +9,9 @@ namespace {
 
 constexpr size_t at(Meeting m) { return static_cast<size_t>(m); }
 
-Meeting meeting_of(OpKind op) {
+Meeting meeting_of(const TemplateOp& t) {
+  if (t.group != Meeting::count) return t.group;
+  const OpKind op = t.op;
   if (op == OpKind::etp_all_gather || op == OpKind::etp_reduce_scatter) return Meeting::etp;
   switch (row(op).comm) {
     case CommClass::cp:
@@ -136,7 +138,7 @@ const std::vector<CollectiveClaims>& StepWriter::claims_of(uint32_t device, cons
       continue;
     }
     const TransferLoad load{op.nvlink_rate, op.nic_rate, op.memory_rate, op.sms};
-    found->second.push_back(claims_of(device, meeting_of(op.op), yielding(load, op.userbuffers)));
+    found->second.push_back(claims_of(device, meeting_of(op), yielding(load, op.userbuffers)));
   }
   return found->second;
 }
@@ -195,7 +197,7 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base, Label o
       if (first == no_task) first = task.entry;
       if (!pending_[device].empty()) drain_pending(device, task.entry);
     } else {
-      task = enter(device, meeting_of(op.op), stream, op.duration_seconds, label);
+      task = enter(device, meeting_of(op), stream, op.duration_seconds, label);
     }
     claim(task, op.latency_seconds, claims[i]);
     for (int32_t a : op.after) {

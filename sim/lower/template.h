@@ -11,6 +11,7 @@
 #include "sim/cost/kernel.h"
 #include "sim/engine/claims.h"
 #include "sim/lower/label.h"
+#include "sim/lower/meeting.h"
 #include "sim/network/collective.h"
 
 namespace stepsim {
@@ -36,6 +37,7 @@ struct TemplateOp {
   OpKind op{};
   Pass pass{};
   Stream stream = Stream::compute;
+  Meeting group = Meeting::count;  ///< whom communication meets; count: as its kind says
   uint8_t part = 0;
   bool userbuffers = false;  ///< communication of Transformer Engine's userbuffers, not of NCCL
   bool captured = false;     ///< inside a CUDA graph: its first operation launches all of it
@@ -102,6 +104,8 @@ class TemplateWriter {
   void host_sync(int32_t op);
   /// The operation before this call stands for `count` kernels that are launched one by one.
   void launches(int count) { template_.ops.back().launches = count; }
+  /// The operation before this call is one of that group.
+  void among(Meeting group) { template_.ops.back().group = group; }
   /// The next kernel waits for `op`.
   void wait(int32_t op) { pending_.push_back(op); }
   int32_t last_compute() const { return last_compute_; }

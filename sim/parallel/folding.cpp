@@ -11,9 +11,9 @@ namespace stepsim {
 
 namespace {
 
-constexpr std::array all_kinds{GroupKind::tp,  GroupKind::cp,        GroupKind::dp_cp,
-                               GroupKind::pp,  GroupKind::embedding, GroupKind::ep,
-                               GroupKind::etp, GroupKind::edp};
+constexpr std::array all_kinds{
+    GroupKind::tp, GroupKind::cp,        GroupKind::cp_inner, GroupKind::cp_outer, GroupKind::dp_cp,
+    GroupKind::pp, GroupKind::embedding, GroupKind::ep,       GroupKind::etp,      GroupKind::edp};
 
 /// The groups that meet: those of the expert mesh only where there are experts.
 std::span<const GroupKind> group_kinds(bool experts) {
@@ -29,8 +29,8 @@ bool regular(const Parallelism& p, std::span<const int> units) {
   // The stage, or with the pipeline before data parallelism the whole pipeline, is the third block.
   const int world = p.world(), stage = p.pp_before_dp ? p.tp * p.cp * p.pp : world / p.pp;
   return std::all_of(units.begin(), units.end(), [&](int unit) {
-    return aligned(p.tp, unit, world) && aligned(p.tp * p.cp, unit, world) &&
-           aligned(stage, unit, world) &&
+    return aligned(p.tp, unit, world) && aligned(p.tp * p.cp_inner, unit, world) &&
+           aligned(p.tp * p.cp, unit, world) && aligned(stage, unit, world) &&
            (!p.experts || (aligned(p.etp, unit, world) && aligned(p.etp * p.ep, unit, world)));
   });
 }

@@ -6,7 +6,8 @@ namespace stepsim {
 
 const char* name(GroupKind kind) {
   constexpr std::array<const char*, group_kind_count> names{
-      "tp", "cp", "dp", "dp_cp", "pp", "embedding", "ep", "etp", "edp", "etp_ep"};
+      "tp", "cp",  "dp",  "dp_cp",  "pp",       "embedding",
+      "ep", "etp", "edp", "etp_ep", "cp_inner", "cp_outer"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -48,6 +49,10 @@ std::array<Mesh::Axis, 2> Mesh::axes(GroupKind kind) const {
       return {{{p_.etp, 1}, {}}};
     case GroupKind::etp_ep:
       return {{{p_.etp * p_.ep, 1}, {}}};
+    case GroupKind::cp_inner:
+      return {{{p_.cp_inner, p_.tp}, {}}};
+    case GroupKind::cp_outer:  // without a hierarchy the ring is the cp group
+      return {{{p_.cp_inner > 1 ? p_.cp / p_.cp_inner : 1, p_.tp * p_.cp_inner}, {}}};
     case GroupKind::edp:
       return {{{p_.edp(), p_.etp * p_.ep * after_pp}, {}}};
   }
@@ -85,7 +90,8 @@ std::vector<Straddling> straddling(const Mesh& mesh, int nvlink_domain) {
   std::vector<Straddling> rows;
   for (int k = 0; k < group_kind_count; ++k) {
     const auto kind = static_cast<GroupKind>(k);
-    if (mesh.group_size(kind) < 2) continue;
+    const bool part = kind == GroupKind::cp_inner || kind == GroupKind::cp_outer;  // of cp
+    if (part || mesh.group_size(kind) < 2) continue;
     Straddling row{.kind = kind, .groups = 0, .domains = 0, .total = 0, .members = {}};
     for (int rank = 0; rank < mesh.world(); ++rank) {
       if (!mesh.leads(kind, rank)) continue;

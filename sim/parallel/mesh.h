@@ -19,8 +19,8 @@ struct Coordinates {
   auto operator<=>(const Coordinates&) const = default;
 };
 
-enum class GroupKind { tp, cp, dp, dp_cp, pp, embedding, ep, etp, edp, etp_ep };
-inline constexpr int group_kind_count = 10;
+enum class GroupKind { tp, cp, dp, dp_cp, pp, embedding, ep, etp, edp, etp_ep, cp_inner, cp_outer };
+inline constexpr int group_kind_count = 12;
 const char* name(GroupKind kind);
 
 /// Sizes and groups; ranks are numbered in launcher order.
