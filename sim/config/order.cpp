@@ -212,7 +212,7 @@ void resolve_order(const ScenarioSections& sections, Scenario& scenario) {
   const std::string problem = order_problem(scenario.order, scenario.parallel.pipeline(),
                                             static_cast<int>(scenario.batch.microbatches));
   if (!problem.empty()) pipeline.fail("order", problem);
-  if (halves && !sections.costs.present())
+  if (halves && !sections.given_costs())
     not_simulated(sections, scenario, pipeline, "order",
                   "runs the halves of a backward apart (I, W): in this release with given costs "
                   "only");

@@ -86,7 +86,7 @@ void resolve_schedule(const ScenarioSections& sections, Scenario& scenario) {
   const ScheduleName& schedule = chosen(asked, p.vp.has_value());
   check_chunks(pipeline, schedule, p);
   if (!pipeline.has("order")) check_dualpipe(pipeline, schedule, scenario);
-  if (schedule.splits && !sections.costs.present())
+  if (schedule.splits && !sections.given_costs())
     not_simulated(sections, scenario, pipeline, "schedule",
                   "'" + asked +
                       "' runs the halves of a backward apart: in this release with given costs "
