@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <map>
 #include <tuple>
 
@@ -209,8 +210,9 @@ void resolve_order(const ScenarioSections& sections, Scenario& scenario) {
   if (lines != scenario.parallel.pp)
     pipeline.fail("order", "must have a line for each of PP " + text(scenario.parallel.pp) +
                                " ranks; it has " + text(lines));
-  const std::string problem = order_problem(scenario.order, scenario.parallel.pipeline(),
-                                            static_cast<int>(scenario.batch.microbatches));
+  const std::string problem =
+      order_problem(scenario.order, scenario.parallel.pipeline(),
+                    static_cast<int>(std::min<int64_t>(scenario.batch.microbatches, INT32_MAX)));
   if (!problem.empty()) pipeline.fail("order", problem);
   if (halves && !sections.given_costs())
     not_simulated(sections, scenario, pipeline, "order",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "sim/parallel/schedule.h"
 #include "tests/laws/layout.h"
@@ -85,28 +86,34 @@ TEST_CASE("8 ranks, 20 microbatches: 1F1B idles for 21, ZB1P for 7, DualPipe for
   CHECK(std::abs(bubble("dualpipe", 2) - 3) < 1e-9);
 }
 
+// Exact where a forward takes as long as an input half, which the closed form takes for granted;
+// less is lost where it is shorter.
 TEST_CASE("law: DualPipe idles for (p/2-1)(FB+B-2W), over a V of chunks for (p-1)(FB+B-2W)") {
+  int exact = 0;
   for (int p : {2, 4, 6, 8})
     for (int m : {2 * p, 2 * p + 2, 5 * p})
       for (const Times& t : times)
-        for (double overlap : {0.0, 0.5}) {
-          // The closed form holds while a block takes no less than a backward.
-          const double block = t.all() - overlap * t.f;
-          CAPTURE(p);
-          CAPTURE(m);
-          CAPTURE(t.f);
-          CAPTURE(t.b);
-          CAPTURE(t.w);
-          CAPTURE(overlap);
-          nlohmann::json two = with_schedule("dualpipe", p, m, t);
-          two["costs"]["forward_backward_seconds"] = block;
-          CHECK(std::abs(idle(step_of(read(two)).report) - (p / 2 - 1) * (block + t.b - 2 * t.w)) <
-                1e-9);
-          nlohmann::json vee = with_schedule("dualpipe_v", p, m, t);
-          vee["costs"]["forward_backward_seconds"] = block;
-          CHECK(std::abs(idle(step_of(read(vee)).report) - (p - 1) * (block + t.b - 2 * t.w)) <
-                1e-9);
-        }
+        for (double overlap : {0.0, 0.5})
+          for (const auto& [schedule, turns] :
+               {std::pair{"dualpipe", p / 2 - 1}, {"dualpipe_v", p - 1}}) {
+            const double block = t.all() - overlap * t.f;
+            CAPTURE(schedule);
+            CAPTURE(p);
+            CAPTURE(m);
+            CAPTURE(t.f);
+            CAPTURE(t.b);
+            CAPTURE(t.w);
+            CAPTURE(overlap);
+            nlohmann::json json = with_schedule(schedule, p, m, t);
+            json["costs"]["forward_backward_seconds"] = block;
+            const double found = idle(step_of(read(json)).report),
+                         closed = turns * (block + t.b - 2 * t.w);
+            CHECK(found < closed + 1e-9);
+            if (t.f != t.b) continue;
+            CHECK(found > closed - 1e-9);
+            ++exact;
+          }
+  CHECK(exact == 4 * 3 * 2 * 2 * 2);
 }
 
 // Any order that computes the same takes the same: a row of the table is only its order.
