@@ -12,28 +12,43 @@ using nlohmann::json;
 
 constexpr double longest_seconds = 1e6;
 
-/// A number for every virtual stage, or one per pipeline rank, or one per virtual stage (chunk * PP
-/// + rank: the order in which a microbatch visits them).
+/// A number for every virtual stage, or one per pipeline rank, or one per virtual stage in the
+/// order in which a microbatch visits them.
 std::vector<double> times(const Reader& costs, const std::string& key, const Parallelism& p) {
-  const auto virtual_stages = static_cast<size_t>(p.pp) * static_cast<size_t>(p.chunks());
+  const PipelineShape shape = p.pipeline();
+  const auto virtual_stages = static_cast<size_t>(shape.virtual_stages()),
+             ranks = static_cast<size_t>(p.pp);
   const json* value = costs.find(key);
   if (value == nullptr) return {};
   if (!value->is_array())
     return std::vector<double>(virtual_stages, costs.number(key, 0, 0, longest_seconds));
   const size_t n = value->size();
-  if (n != virtual_stages && n != static_cast<size_t>(p.pp))
-    costs.fail(key, "must hold PP = " + std::to_string(p.pp) +
-                        (p.chunks() > 1 ? " or PP x VP = " + std::to_string(virtual_stages) : "") +
-                        " times; got " + std::to_string(n));
+  if (n != virtual_stages && n != ranks)
+    costs.fail(
+        key, "must hold PP = " + std::to_string(p.pp) +
+                 (virtual_stages > ranks ? " or PP x VP = " + std::to_string(virtual_stages) : "") +
+                 " times; got " + std::to_string(n));
   std::vector<double> list;
   for (size_t stage = 0; stage < virtual_stages; ++stage) {
-    const json& entry = (*value)[stage % n];  // virtual stage = chunk * PP + rank
+    const bool up = p.placement == Placement::vee && stage >= ranks;
+    const size_t at = n == virtual_stages ? stage : up ? 2 * ranks - 1 - stage : stage % ranks;
+    const json& entry = (*value)[at];
     if (!entry.is_number() || !(entry.get<double>() >= 0) || entry.get<double>() > longest_seconds)
-      costs.fail(key, "must hold times from 0 to 1e6 seconds; entry " + std::to_string(stage % n) +
+      costs.fail(key, "must hold times from 0 to 1e6 seconds; entry " + std::to_string(at) +
                           " is " + printable(entry.dump(), 40));
     list.push_back(entry.get<double>());
   }
   return list;
+}
+
+/// Some computation of the schedule is half a backward.
+bool runs_halves(const Scenario& s) {
+  if (s.order.empty()) return schedule_name(s.schedule).splits;
+  using Kind = OrderEntry::Kind;
+  for (const auto& line : s.order)
+    for (const OrderEntry& e : line)
+      if (e.kind == Kind::backward_input || e.kind == Kind::backward_weight) return true;
+  return false;
 }
 
 }  // namespace
@@ -58,10 +73,19 @@ void resolve_costs(const ScenarioSections& sections, Scenario& scenario) {
                "is missing; the two halves of a backward go together");
   if (!halves && given.backward_seconds.empty())
     costs.fail("backward_seconds", "is missing; expected a time in seconds, or one for each stage");
+  if (!halves && runs_halves(scenario))
+    costs.fail("backward_seconds",
+               "'" + std::string(name(scenario.schedule)) +
+                   "' runs the halves of a backward apart; expected backward_input_seconds and "
+                   "backward_weight_seconds");
   if (halves) {
     given.backward_seconds = input;
     for (size_t i = 0; i < weight.size(); ++i) given.backward_seconds[i] += weight[i];
+    given.backward_input_seconds = input;
+    given.backward_weight_seconds = weight;
   }
+  given.forward_backward_seconds = times(costs, "forward_backward_seconds", p);
+  given.weight_memory = costs.number("weight_memory", 1, 0, 1);
   given.p2p_seconds = times(costs, "p2p_seconds", p);
   if (given.p2p_seconds.empty()) given.p2p_seconds.assign(given.forward_seconds.size(), 0);
   scenario.costs = std::move(given);

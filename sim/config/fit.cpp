@@ -35,7 +35,7 @@ void check_even(const ScenarioSections& sections, Scenario& scenario, int64_t la
 void check_layer_split(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
   const Parallelism& p = scenario.parallel;
-  const int64_t vp = p.chunks();
+  const int64_t vp = p.pipeline().virtual_stages() / p.pp;  // chunks that hold layers of their own
   if (!p.layout.empty()) {
     const std::string key = "pipeline_model_parallel_layout";
     const std::string problem =

@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "sim/config/schedule_kind.h"
+
 namespace stepsim {
 
 /// One virtual stage of a pipeline layout.
@@ -27,13 +29,14 @@ struct Parallelism {
   int ep = 1, etp = 1;      ///< experts: ranks that hold different ones, and ranks that share one
   bool experts = false;     ///< the model has experts: their mesh and its groups are in use
   std::optional<int> vp{};  ///< model chunks per pipeline rank; set to 1 differs from unset
-  bool vp_from_layout = false;  ///< VP was not given but follows from the layout
-  bool pp_before_dp = false;    ///< dist.use_tp_pp_dp_mapping: rank order tp-cp-pp-dp
+  Placement placement = Placement::ring;  ///< of the schedule
+  bool vp_from_layout = false;            ///< VP was not given but follows from the layout
+  bool pp_before_dp = false;              ///< dist.use_tp_pp_dp_mapping: rank order tp-cp-pp-dp
   bool sequence_parallel = false;
   int microbatch_group = 0;  ///< microbatch_group_size_per_vp_stage; 0 = pp
   bool account_for_embedding = false, account_for_loss = false;
   std::optional<int> first_stage_layers{}, last_stage_layers{};
-  std::vector<LayoutStage> layout{};  ///< by virtual stage chunk * pp + rank; empty: split evenly
+  std::vector<LayoutStage> layout{};  ///< by virtual stage; empty: split evenly
   /// At most INT32_MAX: sizes that no cluster has are only ever checked, not laid out.
   int world() const {
     return static_cast<int>(std::min<int64_t>(int64_t{tp} * pp * cp * dp, INT32_MAX));
@@ -47,7 +50,8 @@ struct Parallelism {
     if (cp == 1 || context.empty()) return ContextKind::p2p;
     return context[context.size() > 1 ? static_cast<size_t>(layer) : 0];
   }
-  int chunks() const { return vp.value_or(1); }
+  int chunks() const { return placement == Placement::ring ? vp.value_or(1) : 2; }
+  PipelineShape pipeline() const { return {placement, pp, chunks()}; }
 };
 
 /// Data-parallel gradient reduction and optimizer sharding.
@@ -78,7 +82,5 @@ struct Batch {
 /// `together`: all are posted before any is waited for. The others wait for each before the next:
 /// `even_odd` in Megatron-Core's order for ranks of either parity, `fixed` in one order for all.
 enum class P2pOrder { together, even_odd, fixed };
-
-enum class ScheduleKind { gpipe, one_f_one_b, interleaved };
 
 }  // namespace stepsim

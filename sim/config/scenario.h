@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/config/faults.h"
+#include "sim/config/given_costs.h"
 #include "sim/config/model.h"
 #include "sim/config/moe_routing.h"
 #include "sim/config/moe_runtime.h"
@@ -79,12 +80,6 @@ enum class Recompute { modules, full_uniform, full_block };
 /// cross_entropy_fusion_impl: passes over the fp32 logits differ.
 enum class CrossEntropy { unfused, native, te };
 
-/// Given times in place of kernels, by virtual stage (chunk * pp + rank). Empty vectors: not given.
-struct GivenCosts {
-  std::vector<double> forward_seconds, backward_seconds;
-  std::vector<double> p2p_seconds;  ///< from a virtual stage to the next one, and back
-};
-
 /// Everything resolved.
 struct Scenario {
   std::string file, name, description, source;
@@ -104,6 +99,8 @@ struct Scenario {
   RecomputeModules recompute_modules;
   Batch batch;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  std::vector<std::vector<OrderEntry>> order;  ///< by pipeline rank, when spelled out
+  bool post_validation = false;                ///< the optimizer does not wait for the global norm
   P2pOrder p2p_order = P2pOrder::together;
   std::optional<GivenCosts> costs;
   Software software;

@@ -1,4 +1,4 @@
-// Mesh sizes, batch, schedule and the checks of Megatron-Core and Megatron-Bridge on them
+// Mesh sizes, batch and the checks of Megatron-Core and Megatron-Bridge on them
 // (megatron/core/parallel_state.py, transformer_config.py, pipeline_parallel/schedules.py).
 #include <algorithm>
 
@@ -110,54 +110,6 @@ void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool gi
   batch.sequence = from_data.value_or(from_model.value_or(0));
 }
 
-void resolve_schedule(const ScenarioSections& sections, Scenario& scenario) {
-  Parallelism& p = scenario.parallel;
-  const Reader& pipeline = sections.pipeline;
-  static const std::vector<std::string> names{"gpipe", "1f1b", "interleaved"};
-  static const std::vector<std::string> later{"zb_h1", "zb_h2",    "zb_1p",     "zb_2p",
-                                              "zb_v",  "dualpipe", "dualpipe_v"};
-  const std::string asked = pipeline.string("schedule", "");
-  if (std::find(later.begin(), later.end(), asked) != later.end())
-    pipeline.fail(
-        "schedule",
-        "'" + asked + "' is not simulated in this release; valid: gpipe, 1f1b, interleaved");
-  pipeline.choice("schedule", "", names);
-  if ((asked == "gpipe" || asked == "1f1b") && p.vp)
-    pipeline.fail(
-        "schedule",
-        "'" + asked +
-            "' has one chunk per rank; leave virtual_pipeline_model_parallel_size unset, got " +
-            text(*p.vp));
-  if (asked == "interleaved" && !p.vp)
-    pipeline.fail("schedule", "'interleaved' needs model.virtual_pipeline_model_parallel_size");
-  // Megatron-Core picks the interleaved function whenever VP is set, VP = 1 included (schedules.py,
-  // get_forward_backward_func).
-  scenario.schedule = p.vp               ? ScheduleKind::interleaved
-                      : asked == "gpipe" ? ScheduleKind::gpipe
-                                         : ScheduleKind::one_f_one_b;
-  if (p.vp == 1)
-    add_finding(scenario, sections.model, "virtual_pipeline_model_parallel_size",
-                "vp-one-is-interleaved", Finding::Kind::advice, "1", "1",
-                "VP = 1 selects the interleaved schedule with one chunk, not plain 1F1B; leave it "
-                "unset for 1F1B");
-
-  p.microbatch_group = sections.model.integer("microbatch_group_size_per_vp_stage", 0, size_range);
-  if (scenario.schedule != ScheduleKind::interleaved) return;
-  const int64_t n = p.microbatch_group > 0 ? p.microbatch_group : p.pp,
-                m = scenario.batch.microbatches;
-  const std::string key = p.microbatch_group > 0 ? "microbatch_group_size_per_vp_stage"
-                                                 : "virtual_pipeline_model_parallel_size";
-  if (n < p.pp || n > m)
-    return refuse(sections, scenario, sections.model, key, "microbatch-group-out-of-range",
-                  "the interleaved schedule needs PP <= microbatch group <= microbatches; got PP " +
-                      text(p.pp) + ", group " + text(n) + ", microbatches " + text(m) +
-                      " (global batch / (micro batch x DP))");
-  if (m % n != 0 && m % n < p.pp)
-    refuse(sections, scenario, sections.model, key, "last-microbatch-group-too-small",
-           "the last microbatch group (" + text(m) + " microbatches in groups of " + text(n) +
-               ") must hold 0 or at least PP " + text(p.pp) + "; it holds " + text(m % n));
-}
-
 namespace {
 
 /// Layers of the fullest stage (sim/parallel/stages.h splits them).
@@ -219,9 +171,10 @@ double estimated_tasks(const Scenario& scenario, int64_t device_count) {
   const double collective = p.tp * p.cp * p.dp > 1 && apart ? 3 : 1;
   const double chunks = devices * p.chunks(), step = 100 * chunks;
   const auto microbatches = static_cast<double>(scenario.batch.microbatches);
-  // Two passes and two transfers, which are asynchronous.
+  // Two passes, one of them in halves, and two transfers, which are asynchronous.
   const double delays = scenario.faults.ranks.empty() ? 0 : 2;
-  if (scenario.costs) return microbatches * chunks * (4 + delays) + step;
+  const int passes = schedule_name(scenario.schedule).splits || !scenario.order.empty() ? 3 : 2;
+  if (scenario.costs) return microbatches * chunks * (passes + 2 + delays) + step;
   // Two transfers, an arrival and its launch at both ends of each, and waits of the host.
   const double messages = p.pp > 1 ? 14 : 0;
   const double embedding = 6 + 2 * collective, head = 15 + 7 * collective;

@@ -14,7 +14,7 @@ using nlohmann::json;
 struct RefusalRow {
   std::string_view section, key, harmless, what;
 };
-constexpr std::array<RefusalRow, 17> refusal_rows{{
+constexpr std::array<RefusalRow, 16> refusal_rows{{
     {"model", "mtp_num_layers", "0", "multi-token prediction"},
     {"model", "cpu_offloading", "false", "activation offload to the host"},
     {"model", "fine_grained_activation_offloading", "false", "activation offload to the host"},
@@ -33,7 +33,6 @@ constexpr std::array<RefusalRow, 17> refusal_rows{{
     {"optimizer", "optimizer", "\"adam\"|\"adamw\"", "an optimizer other than Adam"},
     {"optimizer", "optimizer_cpu_offload", "false", "optimizer offload to the host"},
     {"train", "rampup_batch_size", "", "a batch size that ramps up"},
-    {"pipeline", "optimizer_post_validation", "false", "optimizer post-validation"},
     {"pipeline", "vocabulary_parallel", "false", "vocabulary parallelism"},
 }};
 

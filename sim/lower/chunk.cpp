@@ -16,12 +16,13 @@ Label pass_label(Pass pass, int chunk, int microbatch) {
 }
 
 ChunkWriter::ChunkWriter(const Scenario& scenario, StepWriter& writer,
-                         DataParallelWriter& data_parallel)
+                         DataParallelWriter& data_parallel, bool halves)
     : s_(scenario),
       w_(writer),
       dp_(data_parallel),
       templates_(writer.device_count()),
-      of_layer_(static_cast<size_t>(scenario.model.layers)) {}
+      of_layer_(static_cast<size_t>(scenario.model.layers)),
+      halves_(halves) {}
 
 void ChunkWriter::begin(uint32_t device) {
   device_ = device;
@@ -44,8 +45,12 @@ void ChunkWriter::begin(uint32_t device) {
     if (!added) continue;
     found->second.forward[0] = make.layer_forward(kind, false);
     found->second.forward[1] = make.layer_forward(kind, cast && kind.fp8);
-    for (bool again : {false, true})
+    for (bool again : {false, true}) {
       found->second.backward[again] = make.layer_backward(kind, again);
+      if (!halves_) continue;
+      found->second.backward_input[again] = make.layer_backward_input(kind, again);
+      found->second.backward_weight[again] = make.layer_backward_weight(kind, again);
+    }
   }
   t.embedding_forward = make.embedding_forward();
   t.embedding_backward = make.embedding_backward();
@@ -99,18 +104,33 @@ void ChunkWriter::forward_unit(DeviceChunk chunk, int microbatch, int owner, Tas
   if (first == no_task) first = kernel;
 }
 
-void ChunkWriter::backward_unit(DeviceChunk chunk, int microbatch, int owner) {
+void ChunkWriter::backward_unit(DeviceChunk chunk, int microbatch, int owner, bool input_only) {
   const StageChunk& c = chunk.layers;
   Label label = pass_label(Pass::backward, chunk.number, microbatch);
   const Template* t = &now_->embedding_backward;
   if (owner > c.layer_count) {
-    t = &now_->head_backward[head_deferred(s_, microbatch)];
+    t = &now_->head_backward[input_only || head_deferred(s_, microbatch)];
   } else if (owner > 0) {
     label.layer = static_cast<uint16_t>(c.first_layer + owner - 1);
-    t = &set(label.layer).backward[recomputed(s_, owner - 1)];
+    const bool again = recomputed(s_, owner - 1);
+    t = input_only ? &set(label.layer).backward_input[again] : &set(label.layer).backward[again];
   }
   w_.stamp(device_, *t, label);
-  ready(chunk, microbatch, owner);
+  if (!input_only || owner == 0) ready(chunk, microbatch, owner);
+}
+
+/// The embedding's gradient has no other half.
+void ChunkWriter::backward_weight(DeviceChunk chunk, int microbatch) {
+  const StageChunk& c = chunk.layers;
+  Label label = pass_label(Pass::backward_weight, chunk.number, microbatch);
+  if (c.head && !head_deferred(s_, microbatch))
+    w_.stamp(device_, now_->head_weight_gradient, label);
+  if (c.head) ready(chunk, microbatch, c.layer_count + 1);
+  for (int i = c.layer_count; i-- > 0;) {
+    label.layer = static_cast<uint16_t>(c.first_layer + i);
+    w_.stamp(device_, set(label.layer).backward_weight[recomputed(s_, i)], label);
+    ready(chunk, microbatch, i + 1);
+  }
 }
 
 TaskId ChunkWriter::forward(DeviceChunk chunk, int microbatch) {
@@ -121,10 +141,10 @@ TaskId ChunkWriter::forward(DeviceChunk chunk, int microbatch) {
   return first;
 }
 
-void ChunkWriter::backward(DeviceChunk chunk, int microbatch) {
+void ChunkWriter::backward(DeviceChunk chunk, int microbatch, bool input_only) {
   const StageChunk& c = chunk.layers;
   for (int owner = c.layer_count + (c.head ? 1 : 0); owner >= (c.embedding ? 0 : 1); --owner)
-    backward_unit(chunk, microbatch, owner);
+    backward_unit(chunk, microbatch, owner, input_only);
 }
 
 const Template& ChunkWriter::pair(int f, bool first, int b) {
@@ -140,7 +160,7 @@ TaskId ChunkWriter::forward_backward(DeviceChunk forward, int forward_microbatch
   const StageChunk &f = forward.layers, &b = backward.layers;
   TaskId first = no_task;
   if (f.embedding) forward_unit(forward, forward_microbatch, 0, first);
-  if (b.head) backward_unit(backward, backward_microbatch, b.layer_count + 1);
+  if (b.head) backward_unit(backward, backward_microbatch, b.layer_count + 1, false);
   const int pairs = std::min(f.layer_count, b.layer_count);
   Label sent = pass_label(Pass::forward, forward.number, forward_microbatch);
   Label returned = pass_label(Pass::backward, backward.number, backward_microbatch);
@@ -158,9 +178,9 @@ TaskId ChunkWriter::forward_backward(DeviceChunk forward, int forward_microbatch
   for (int owner = pairs + 1; owner <= f.layer_count; ++owner)
     forward_unit(forward, forward_microbatch, owner, first);
   for (int owner = b.layer_count - pairs; owner >= 1; --owner)
-    backward_unit(backward, backward_microbatch, owner);
+    backward_unit(backward, backward_microbatch, owner, false);
   if (f.head) forward_unit(forward, forward_microbatch, f.layer_count + 1, first);
-  if (b.embedding) backward_unit(backward, backward_microbatch, 0);
+  if (b.embedding) backward_unit(backward, backward_microbatch, 0, false);
   return first;
 }
 

@@ -23,13 +23,17 @@ struct DeviceChunk {
 /// device's are kept.
 class ChunkWriter {
  public:
-  ChunkWriter(const Scenario& scenario, StepWriter& writer, DataParallelWriter& data_parallel);
+  /// `halves`: backwards are written in two parts.
+  ChunkWriter(const Scenario& scenario, StepWriter& writer, DataParallelWriter& data_parallel,
+              bool halves);
 
   /// What follows is written on `device`.
   void begin(uint32_t device);
   /// Returns its first kernel.
   TaskId forward(DeviceChunk chunk, int microbatch);
-  void backward(DeviceChunk chunk, int microbatch);
+  /// `input_only`: without its weight gradients, which `backward_weight` makes later.
+  void backward(DeviceChunk chunk, int microbatch, bool input_only = false);
+  void backward_weight(DeviceChunk chunk, int microbatch);
   /// One microbatch's forward and another's backward, layer by layer (LayerTemplates::layer_pair).
   TaskId forward_backward(DeviceChunk forward, int forward_microbatch, DeviceChunk backward,
                           int backward_microbatch);
@@ -41,6 +45,7 @@ class ChunkWriter {
   struct LayerSet {
     Template forward[2];   ///< later microbatches, the first
     Template backward[2];  ///< plain, with the whole forward again
+    Template backward_input[2], backward_weight[2];
   };
   /// Forward, backward, and whether the forward casts weights.
   using PairKind = std::tuple<LayerKind, LayerKind, bool>;
@@ -55,7 +60,7 @@ class ChunkWriter {
   const Template& pair(int forward_layer, bool first, int backward_layer);
   /// The whole of one direction is a list of units of work; these stamp one.
   void forward_unit(DeviceChunk chunk, int microbatch, int owner, TaskId& first);
-  void backward_unit(DeviceChunk chunk, int microbatch, int owner);
+  void backward_unit(DeviceChunk chunk, int microbatch, int owner, bool input_only);
   void need(DeviceChunk chunk, int microbatch, int owner);
   void ready(DeviceChunk chunk, int microbatch, int owner);
   const LayerSet& set(int layer) const { return *of_layer_[static_cast<size_t>(layer)]; }
@@ -68,6 +73,7 @@ class ChunkWriter {
   std::unique_ptr<LayerTemplates> make_;   ///< of the device being written
   std::vector<const LayerSet*> of_layer_;  ///< of the device being written
   uint32_t device_ = 0;
+  bool halves_ = false;
 };
 
 /// The start of every label of one pass over a chunk.

@@ -10,26 +10,26 @@ namespace stepsim {
 
 namespace {
 
-/// The allocations of one rank's schedule, in its order.
+/// The allocations of one rank's schedule, in its order. What a forward keeps is freed behind the
+/// whole backward, or behind its weight half.
 std::vector<MemoryEvent> allocations(const Scenario& s, const std::vector<StageChunk>& split,
-                                     int stage, int& most_in_flight) {
+                                     const Program& program, int stage, int& most_in_flight) {
   std::vector<Kept> kept;
   for (int c = 0; c < s.parallel.chunks(); ++c)
     kept.push_back(kept_by(s, split[static_cast<size_t>(c * s.parallel.pp + stage)]));
-  const bool head =
-      split[static_cast<size_t>((s.parallel.chunks() - 1) * s.parallel.pp + stage)].head;
   std::vector<MemoryEvent> events;
   int live = 0;
-  for (const Action& a : schedule_row(s.schedule).program(schedule_shape(s), stage)) {
+  for (const Action& a : program) {
     const Kept& k = kept[a.chunk];
     if (a.kind == ActionKind::forward) {
       events.push_back({no_task, k.activations, k.logits});
       most_in_flight = std::max(most_in_flight, ++live);
     }
-    if (a.kind != ActionKind::backward) continue;
+    if (a.kind != ActionKind::backward && a.kind != ActionKind::backward_weight) continue;
     events.push_back({no_task, -k.activations, -k.logits});
     --live;
-    if (head && a.chunk + 1 == s.parallel.chunks() && head_deferred(s, a.microbatch))
+    if (split[static_cast<size_t>(a.chunk * s.parallel.pp + stage)].head &&
+        head_deferred(s, a.microbatch))
       events.push_back({no_task, deferred_head_bytes(s)});
   }
   return events;
@@ -47,6 +47,7 @@ std::vector<StageInventory> inventory(const Scenario& s) {
   const Mesh mesh(s.parallel);
   const std::vector<StageChunk> split =
       split_layers(s.parallel, s.model.layers, s.model.mtp_layers);
+  const std::vector<Program> programs = schedule_row(s.schedule).programs(schedule_shape(s));
   std::vector<StageInventory> stages;
   for (int stage = 0; stage < s.parallel.pp; ++stage) {
     StageInventory row;
@@ -57,8 +58,9 @@ std::vector<StageInventory> inventory(const Scenario& s) {
     std::vector<StageChunk> own;
     for (int c = 0; c < s.parallel.chunks(); ++c)
       own.push_back(split[static_cast<size_t>(c * s.parallel.pp + stage)]);
-    row.memory = device_memory(s, own, row.parameters(), owned,
-                               allocations(s, split, stage, row.most_in_flight));
+    row.memory = device_memory(
+        s, own, row.parameters(), owned,
+        allocations(s, split, programs[static_cast<size_t>(stage)], stage, row.most_in_flight));
     stages.push_back(std::move(row));
   }
   return stages;

@@ -36,13 +36,33 @@ TaskGraph finish(StepWriter& writer, std::vector<RendezvousMember>& members) {
   return std::move(writer.builder()).build();
 }
 
+/// Steps run back to back: a device begins when it has ended the step before, not at a barrier.
+std::vector<TaskId> release_devices(const Scenario& s, StepWriter& writer,
+                                    std::span<const double> begins) {
+  std::vector<TaskId> releases;
+  if (!s.post_validation) return releases;
+  const uint64_t label = Label{.op = OpKind::meet,
+                               .pass = Pass::step,
+                               .layer = Label::no_layer,
+                               .microbatch = Label::no_microbatch}
+                             .packed();
+  for (uint32_t d = 0; d < writer.device_count(); ++d) {
+    const double begin = begins.empty() ? 0 : begins[d];
+    releases.push_back(writer.builder().add_task(begin, stream_id(d, Stream::compute), label));
+    const TaskId host = writer.builder().add_task(0, stream_id(d, Stream::host), label);
+    writer.builder().add_edge(releases.back(), host);
+  }
+  return releases;
+}
+
 LoweredStep lower_given(const Scenario& s, const Mesh& mesh, const Folding& folding,
-                        const Fabric& fabric) {
+                        const Fabric& fabric, std::span<const double> begins) {
   std::vector<SimulatedDevice> devices = simulated_devices(mesh, folding);
   StepWriter writer(s, mesh, folding, fabric);
   const std::vector<StageChunk> split(static_cast<size_t>(s.parallel.pp * s.parallel.chunks()));
   PipelineWriter pipeline(s, mesh, folding, split, writer, nullptr);
   std::vector<std::vector<MemoryEvent>> events(devices.size());
+  std::vector<TaskId> releases = release_devices(s, writer, begins);
   for (uint32_t d = 0; d < writer.device_count(); ++d) pipeline.write(d, events[d]);
   std::vector<RendezvousMember> members;
   TaskGraph graph = finish(writer, members);
@@ -53,14 +73,15 @@ LoweredStep lower_given(const Scenario& s, const Mesh& mesh, const Folding& fold
           .memory_events = std::move(events),
           .memory = std::vector<DeviceMemory>(count),
           .buckets = {},
-          .barrier = false};
+          .barrier = false,
+          .releases = std::move(releases)};
 }
 
 }  // namespace
 
-LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding,
-                  const Fabric& fabric) {
-  if (s.costs) return lower_given(s, mesh, folding, fabric);
+LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding, const Fabric& fabric,
+                  std::span<const double> begins_seconds) {
+  if (s.costs) return lower_given(s, mesh, folding, fabric, begins_seconds);
   std::vector<SimulatedDevice> devices = simulated_devices(mesh, folding);
   const std::vector<StageChunk> split =
       split_layers(s.parallel, s.model.layers, s.model.mtp_layers);
@@ -71,6 +92,7 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding,
   std::vector<std::vector<MemoryEvent>> events(devices.size());
   std::vector<DeviceMemory> memory;
   std::vector<BucketRow> buckets;
+  std::vector<TaskId> releases = release_devices(s, writer, begins_seconds);
   for (uint32_t d = 0; d < writer.device_count(); ++d) {
     data_parallel.begin_step(d);
     pipeline.write(d, events[d]);
@@ -101,7 +123,8 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding,
           .model_flops = model_flops(s).value,
           .hardware_flops = hardware_flops(s, again).value,
           .tokens = static_cast<double>(s.batch.global * s.batch.sequence),
-          .barrier = true};
+          .barrier = !s.post_validation,
+          .releases = std::move(releases)};
 }
 
 }  // namespace stepsim

@@ -62,6 +62,8 @@ struct LoweredStep {
   double hardware_flops = 0;  ///< the same plus recomputed GEMMs and attention
   double tokens = 0;          ///< one step
   bool barrier = true;        ///< false: given costs, the step is the makespan of one flush
+  /// By device, where steps run back to back: lasts until the device is done with the step before.
+  std::vector<TaskId> releases{};
 };
 
 }  // namespace stepsim

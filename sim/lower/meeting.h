@@ -28,7 +28,8 @@ enum class Meeting : uint8_t {
 struct MessageKey {
   uint32_t sender = 0, receiver = 0;
   bool forward = true;
-  int chunk = 0;  ///< the receiver's
+  bool to_next = true;  ///< goes to the next rank in ring order, not to the previous one
+  int chunk = 0;        ///< the receiver's
   int microbatch = 0;
 };
 

@@ -16,8 +16,8 @@ Label message_label(OpKind op, const MessageKey& key) {
           .layer = Label::no_layer,
           .microbatch = saturated_microbatch(key.microbatch)};
 }
-/// Row of a sender's costs: to the next and to the previous stage.
-size_t way(const MessageKey& key) { return 2 * key.sender + (key.forward ? 0 : 1); }
+/// Row of a sender's costs: to the next and to the previous rank.
+size_t way(const MessageKey& key) { return 2 * key.sender + (key.to_next ? 0 : 1); }
 }  // namespace
 
 TaskId StepWriter::transfer(const MessageKey& key) {
@@ -30,11 +30,12 @@ TaskId StepWriter::transfer(const MessageKey& key) {
   if (task != no_task) return task;
   const Label label = message_label(key.forward ? OpKind::pp_forward : OpKind::pp_backward, key);
   const StreamId stream =
-      stream_id(key.sender, key.forward ? Stream::pp_send_next : Stream::pp_send_prev);
+      stream_id(key.sender, key.to_next ? Stream::pp_send_next : Stream::pp_send_prev);
   if (s_.costs) {
     // Both ways between two virtual stages take the time of the link out of the earlier one.
-    const int pp = s_.parallel.pp, rank = mesh_.coordinates(folding_.ranks[key.receiver]).pp;
-    const int stage = key.chunk * pp + rank, link = key.forward ? stage - 1 : stage;
+    const int rank = mesh_.coordinates(folding_.ranks[key.receiver]).pp;
+    const int stage = s_.parallel.pipeline().virtual_stage({rank, key.chunk});
+    const int link = key.forward ? stage - 1 : stage;
     return task = builder_.add_unchained(s_.costs->p2p_seconds[static_cast<size_t>(link)], stream,
                                          label.packed());
   }
@@ -65,9 +66,9 @@ TaskId StepWriter::arrive(uint32_t device, StreamId stream, const MessageKey& ke
 void StepWriter::post_send(const MessageKey& key, bool asynchronous) {
   const TaskId moved = transfer(key);
   const StreamId out =
-      stream_id(key.sender, key.forward ? Stream::pp_send_next : Stream::pp_send_prev);
+      stream_id(key.sender, key.to_next ? Stream::pp_send_next : Stream::pp_send_prev);
   const StreamId in =
-      stream_id(key.receiver, key.forward ? Stream::pp_recv_prev : Stream::pp_recv_next);
+      stream_id(key.receiver, key.to_next ? Stream::pp_recv_prev : Stream::pp_recv_next);
   TaskId arrival = no_task;
   if (!s_.costs) {
     const CollectiveCost& cost = message_costs_[way(key)];
@@ -91,7 +92,7 @@ void StepWriter::post_send(const MessageKey& key, bool asynchronous) {
 void StepWriter::post_receive(const MessageKey& key) {
   const TaskId moved = transfer(key);
   const StreamId in =
-      stream_id(key.receiver, key.forward ? Stream::pp_recv_prev : Stream::pp_recv_next);
+      stream_id(key.receiver, key.to_next ? Stream::pp_recv_prev : Stream::pp_recv_next);
   const TaskId arrival = arrive(key.receiver, in, key, message_load(key));
   builder_.chain(in, moved);
   members_.push_back({moved, in, arrival});

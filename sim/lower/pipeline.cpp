@@ -1,6 +1,6 @@
 #include "sim/lower/pipeline.h"
 
-#include <algorithm>
+#include <cassert>
 
 #include "sim/lower/memory.h"
 
@@ -15,8 +15,14 @@ PipelineWriter::PipelineWriter(const Scenario& scenario, const Mesh& mesh, const
       split_(split),
       w_(writer),
       dp_(data_parallel),
-      shape_(schedule_shape(scenario)) {
-  if (dp_) chunks_ = std::make_unique<ChunkWriter>(s_, w_, *dp_);
+      shape_(schedule_shape(scenario)),
+      pipeline_(scenario.parallel.pipeline()),
+      programs_(schedule_row(scenario.schedule).programs(shape_)) {
+  if (!dp_) return;
+  bool halves = false;
+  for (const Program& program : programs_)
+    for (const Action& a : program) halves |= a.kind == ActionKind::backward_weight;
+  chunks_ = std::make_unique<ChunkWriter>(s_, w_, *dp_, halves);
 }
 
 const StageChunk& PipelineWriter::stage_chunk(int chunk) const {
@@ -27,22 +33,52 @@ bool PipelineWriter::head_deferred(const StageChunk& chunk, int microbatch) cons
   return chunk.head && stepsim::head_deferred(s_, microbatch);
 }
 
-TaskId PipelineWriter::forward(uint32_t device, int chunk, int microbatch) {
-  const Label label = pass_label(Pass::forward, chunk, microbatch);
-  w_.delay(device, w_.fault(device).delay_per_forward, label);
-  if (chunks_) return chunks_->forward({stage_chunk(chunk), chunk}, microbatch);
-  const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
-  return w_.kernel(
-      device, given_kernel({s_.costs->forward_seconds[stage] * w_.fault(device).slowdown}), label);
+double PipelineWriter::given_seconds(const Action& a) const {
+  const GivenCosts& given = *s_.costs;
+  const auto at = static_cast<size_t>(pipeline_.virtual_stage({stage_, a.chunk}));
+  if (a.overlapped && !given.forward_backward_seconds.empty()) {
+    // The two of a block end together; each is drawn with its share of it.
+    const auto other = static_cast<size_t>(pipeline_.virtual_stage({stage_, 1 - a.chunk}));
+    const bool forward = a.kind == ActionKind::forward;
+    const double block = given.forward_backward_seconds[forward ? at : other];
+    const double f = given.forward_seconds[forward ? at : other],
+                 b = given.backward_seconds[forward ? other : at];
+    if (!(f + b > 0)) return forward ? block : 0;
+    return block * (forward ? f : b) / (f + b);
+  }
+  switch (a.kind) {
+    case ActionKind::forward:
+      return given.forward_seconds[at];
+    case ActionKind::backward_input:
+      return given.backward_input_seconds[at];
+    case ActionKind::backward_weight:
+      return given.backward_weight_seconds[at];
+    default:
+      return given.backward_seconds[at];
+  }
 }
 
-void PipelineWriter::backward(uint32_t device, int chunk, int microbatch) {
-  const Label label = pass_label(Pass::backward, chunk, microbatch);
-  w_.delay(device, w_.fault(device).delay_per_backward, label);
-  if (chunks_) return chunks_->backward({stage_chunk(chunk), chunk}, microbatch);
-  const auto stage = static_cast<size_t>(chunk * s_.parallel.pp + stage_);
-  w_.kernel(device, given_kernel({s_.costs->backward_seconds[stage] * w_.fault(device).slowdown}),
-            label);
+TaskId PipelineWriter::forward(uint32_t device, const Action& a) {
+  const Label label = pass_label(Pass::forward, a.chunk, a.microbatch);
+  w_.delay(device, w_.fault(device).delay_per_forward, label);
+  if (chunks_) return chunks_->forward({stage_chunk(a.chunk), a.chunk}, a.microbatch);
+  return w_.kernel(device, given_kernel({given_seconds(a) * w_.fault(device).slowdown}), label);
+}
+
+void PipelineWriter::backward(uint32_t device, const Action& a) {
+  const Pass pass = a.kind == ActionKind::backward_input    ? Pass::backward_data
+                    : a.kind == ActionKind::backward_weight ? Pass::backward_weight
+                                                            : Pass::backward;
+  const Label label = pass_label(pass, a.chunk, a.microbatch);
+  if (a.kind != ActionKind::backward_weight)
+    w_.delay(device, w_.fault(device).delay_per_backward, label);
+  if (!chunks_) {
+    w_.kernel(device, given_kernel({given_seconds(a) * w_.fault(device).slowdown}), label);
+    return;
+  }
+  const DeviceChunk chunk{stage_chunk(a.chunk), a.chunk};
+  if (a.kind == ActionKind::backward_weight) return chunks_->backward_weight(chunk, a.microbatch);
+  chunks_->backward(chunk, a.microbatch, a.kind == ActionKind::backward_input);
 }
 
 TaskId PipelineWriter::forward_backward(uint32_t device, const Action& f, const Action& b) {
@@ -54,30 +90,33 @@ TaskId PipelineWriter::forward_backward(uint32_t device, const Action& f, const 
 }
 
 void PipelineWriter::drain_head(uint32_t device, std::vector<MemoryEvent>& memory) {
-  const int chunk = s_.parallel.chunks() - 1;
-  for (int m = 0; m < s_.batch.microbatches && head_deferred(stage_chunk(chunk), m); ++m) {
-    chunks_->head_weight_gradient({stage_chunk(chunk), chunk}, m);
-    memory.push_back({w_.compute_tail(device), -deferred_head_bytes(s_)});
+  for (int chunk = 0; chunk < s_.parallel.chunks(); ++chunk) {
+    for (int m = 0; m < s_.batch.microbatches && head_deferred(stage_chunk(chunk), m); ++m) {
+      chunks_->head_weight_gradient({stage_chunk(chunk), chunk}, m);
+      memory.push_back({w_.compute_tail(device), -deferred_head_bytes(s_)});
+    }
   }
 }
 
 void PipelineWriter::message(uint32_t device, const Action& a) {
-  const int ranks = s_.parallel.pp;
   const bool forward = a.kind == ActionKind::send_forward || a.kind == ActionKind::recv_forward ||
                        a.kind == ActionKind::wait_send_forward ||
                        a.kind == ActionKind::wait_recv_forward;
   const bool sends = a.kind == ActionKind::send_forward || a.kind == ActionKind::send_backward ||
                      a.kind == ActionKind::wait_send_forward ||
                      a.kind == ActionKind::wait_send_backward;
-  MessageKey key{.forward = forward, .chunk = a.chunk, .microbatch = a.microbatch};
+  MessageKey key{.forward = forward,
+                 .to_next = pipeline_.to_next_rank(a.chunk, forward),
+                 .chunk = a.chunk,
+                 .microbatch = a.microbatch};
   if (sends) {
+    const Place here{stage_, a.chunk};
     key.sender = device;
-    key.receiver = forward ? next_ : previous_;
-    if (forward && stage_ == ranks - 1) ++key.chunk;
-    if (!forward && stage_ == 0) --key.chunk;
+    key.receiver = key.to_next ? next_ : previous_;
+    key.chunk = (forward ? pipeline_.next(here) : pipeline_.previous(here))->chunk;
   } else {
     key.receiver = device;
-    key.sender = forward ? previous_ : next_;
+    key.sender = key.to_next ? previous_ : next_;
   }
   const bool asynchronous = shape_.style == P2pStyle::asynchronous;
   switch (a.kind) {
@@ -103,7 +142,7 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
   for (int c = 0; c < s_.parallel.chunks(); ++c)
     kept.push_back(s_.costs ? Kept{} : kept_by(s_, stage_chunk(c)));
   int forwards = 0, backwards = 0;
-  const Program program = schedule_row(s_.schedule).program(shape_, stage_);
+  const Program& program = programs_[static_cast<size_t>(stage_)];
   for (size_t i = 0; i < program.size(); ++i) {
     const Action& a = program[i];
     const Kept& k = kept[a.chunk];
@@ -117,15 +156,18 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
           w_.delay(device, w_.fault(device).delay_per_step,
                    pass_label(Pass::forward, a.chunk, a.microbatch));
         ++forwards;
-        const TaskId first = merged ? forward_backward(device, a, program[i + 1])
-                                    : forward(device, a.chunk, a.microbatch);
+        const TaskId first =
+            merged ? forward_backward(device, a, program[i + 1]) : forward(device, a);
         if (k.activations > 0) memory.push_back({first, k.activations, k.logits});
         break;
       }
       case ActionKind::backward:
+      case ActionKind::backward_input:
+      case ActionKind::backward_weight: {
         // Merged with the forward before it, it has run already.
         if (!(i > 0 && shape_.combined && chunks_ && program[i - 1].kind == ActionKind::forward))
-          backward(device, a.chunk, a.microbatch);
+          backward(device, a);
+        if (a.kind == ActionKind::backward_input) break;  // activations stay for the other half
         if (k.activations > 0)
           memory.push_back({w_.compute_tail(device), -k.activations, -k.logits});
         if (!s_.costs && head_deferred(stage_chunk(a.chunk), a.microbatch))
@@ -133,6 +175,7 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
         if (dp_) dp_->after_backward(device, backwards);
         ++backwards;
         break;
+      }
       case ActionKind::sync:
         w_.device_sync(device, {.op = OpKind::sync,
                                 .pass = Pass::step,

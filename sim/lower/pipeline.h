@@ -25,8 +25,11 @@ class PipelineWriter {
 
  private:
   /// Returns its first kernel.
-  TaskId forward(uint32_t device, int chunk, int microbatch);
-  void backward(uint32_t device, int chunk, int microbatch);
+  TaskId forward(uint32_t device, const Action& action);
+  /// A whole backward or one of its halves.
+  void backward(uint32_t device, const Action& action);
+  /// The given times of an action.
+  double given_seconds(const Action& action) const;
   TaskId forward_backward(uint32_t device, const Action& forward, const Action& backward);
   void drain_head(uint32_t device, std::vector<MemoryEvent>& memory);
   bool head_deferred(const StageChunk& chunk, int microbatch) const;
@@ -40,6 +43,8 @@ class PipelineWriter {
   StepWriter& w_;
   DataParallelWriter* dp_;
   ScheduleShape shape_;
+  PipelineShape pipeline_;
+  std::vector<Program> programs_;        ///< by pipeline rank
   std::unique_ptr<ChunkWriter> chunks_;  ///< absent with given costs
   uint32_t next_ = 0, previous_ = 0;     ///< pipeline neighbours of the device being written
   int stage_ = 0;

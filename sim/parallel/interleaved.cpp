@@ -64,27 +64,19 @@ struct Steps {
 
 const VirtualStep* pointer(const std::optional<VirtualStep>& s) { return s ? &*s : nullptr; }
 
-/// Papers' view: a message leaves when it is made and nobody waits but its consumer.
-Program asynchronous(ProgramWriter writer, const Steps& steps, int warmup) {
-  const int total = steps.count();
-  const auto forward = [&](int k) {
-    const VirtualStep s = steps.forward[static_cast<size_t>(k)];
-    writer.post({.recv_forward = &s});
-    writer.wait({.recv_forward = &s});
-    writer.forward(s);
-    writer.post({.send_forward = &s});
+/// One forward, one backward after the warm-up.
+Program alternating(const Steps& steps, int warmup) {
+  Program list;
+  const auto add = [&](ActionKind kind, VirtualStep s) {
+    list.push_back({kind, static_cast<uint8_t>(s.chunk), s.microbatch});
   };
-  const auto backward = [&](int k) {
-    const VirtualStep s = steps.backward[static_cast<size_t>(k)];
-    writer.post({.recv_backward = &s});
-    writer.wait({.recv_backward = &s});
-    writer.backward(s);
-    writer.post({.send_backward = &s});
-  };
-  for (int k = 0; k < warmup; ++k) forward(k);
-  for (int k = 0; k < total - warmup; ++k) forward(k + warmup), backward(k);
-  for (int k = total - warmup; k < total; ++k) backward(k);
-  return writer.take();
+  for (int k = 0; k < warmup; ++k) add(ActionKind::forward, steps.forward[static_cast<size_t>(k)]);
+  for (int k = 0; k < steps.count(); ++k) {
+    if (k + warmup < steps.count())
+      add(ActionKind::forward, steps.forward[static_cast<size_t>(k + warmup)]);
+    add(ActionKind::backward, steps.backward[static_cast<size_t>(k)]);
+  }
+  return list;
 }
 
 /// Every exchange is waited for; the steady state exchanges both directions at once.
@@ -188,7 +180,7 @@ Program interleaved_program(const ScheduleShape& shape, int rank) {
   ProgramWriter writer(shape, rank);
   switch (shape.style) {
     case P2pStyle::asynchronous:
-      return asynchronous(std::move(writer), steps, warmup);
+      return with_messages(shape, rank, alternating(steps, warmup));
     case P2pStyle::blocking:
     case P2pStyle::batched:
       return blocking(std::move(writer), steps, warmup);

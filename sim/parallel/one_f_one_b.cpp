@@ -8,25 +8,15 @@ namespace stepsim {
 
 namespace {
 
-Program asynchronous(ProgramWriter writer, int microbatches, int warmup) {
-  const auto forward = [&](int i) {
-    const VirtualStep s{i, 0};
-    writer.post({.recv_forward = &s});
-    writer.wait({.recv_forward = &s});
-    writer.forward(s);
-    writer.post({.send_forward = &s});
-  };
-  const auto backward = [&](int i) {
-    const VirtualStep s{i, 0};
-    writer.post({.recv_backward = &s});
-    writer.wait({.recv_backward = &s});
-    writer.backward(s);
-    writer.post({.send_backward = &s});
-  };
-  for (int i = 0; i < warmup; ++i) forward(i);
-  for (int i = 0; i < microbatches - warmup; ++i) forward(warmup + i), backward(i);
-  for (int i = microbatches - warmup; i < microbatches; ++i) backward(i);
-  return writer.take();
+Program one_by_one(int microbatches, int warmup) {
+  Program list;
+  const auto add = [&](ActionKind kind, int i) { list.push_back({kind, 0, i}); };
+  for (int i = 0; i < warmup; ++i) add(ActionKind::forward, i);
+  for (int i = 0; i < microbatches; ++i) {
+    if (i + warmup < microbatches) add(ActionKind::forward, i + warmup);
+    add(ActionKind::backward, i);
+  }
+  return list;
 }
 
 Program blocking(ProgramWriter writer, int microbatches, int warmup) {
@@ -61,10 +51,9 @@ Program blocking(ProgramWriter writer, int microbatches, int warmup) {
 }
 
 Program program(const ScheduleShape& shape, int rank, int warmup) {
-  ProgramWriter writer(shape, rank);
   return shape.style == P2pStyle::blocking || shape.style == P2pStyle::batched
-             ? blocking(std::move(writer), shape.microbatches, warmup)
-             : asynchronous(std::move(writer), shape.microbatches, warmup);
+             ? blocking(ProgramWriter(shape, rank), shape.microbatches, warmup)
+             : with_messages(shape, rank, one_by_one(shape.microbatches, warmup));
 }
 
 }  // namespace

@@ -1,8 +1,14 @@
 #include <array>
+#include <cassert>
 
 #include "sim/parallel/schedule_programs.h"
 
 namespace stepsim {
+
+/// Within a ring of one rank chunks send to themselves, as Megatron-Core would.
+bool ProgramWriter::moves(VirtualStep, std::optional<Place> other) const {
+  return other && (other->rank != rank_ || shape_.placement == Placement::ring);
+}
 
 bool ProgramWriter::empty(const Exchange& x) const {
   return !(x.send_forward && has_output(*x.send_forward)) &&
@@ -55,6 +61,30 @@ void ProgramWriter::block(const Exchange& x) {
   post(x);
   wait(x);
   if (shape_.style == P2pStyle::batched) program_.push_back({ActionKind::sync, 0, 0});
+}
+
+Program with_messages(const ScheduleShape& shape, int rank, const Program& computations) {
+  ProgramWriter writer(shape, rank);
+  const auto exchange = [&](const Action& a, bool receive) {
+    const VirtualStep s{a.microbatch, a.chunk};
+    if (a.kind == ActionKind::backward_weight) return;
+    const bool forward = a.kind == ActionKind::forward;
+    ProgramWriter::Exchange x;
+    (receive   ? forward ? x.recv_forward : x.recv_backward
+     : forward ? x.send_forward
+               : x.send_backward) = &s;
+    writer.post(x);
+    if (receive) writer.wait(x);
+  };
+  for (size_t first = 0, end = 0; first < computations.size(); first = end) {
+    end = first + 1;
+    if (computations[first].overlapped) ++end;  // a forward and the backward behind it
+    assert(end <= computations.size());
+    for (size_t i = first; i < end; ++i) exchange(computations[i], true);
+    for (size_t i = first; i < end; ++i) writer.compute(computations[i]);
+    for (size_t i = first; i < end; ++i) exchange(computations[i], false);
+  }
+  return writer.take();
 }
 
 }  // namespace stepsim

@@ -1,11 +1,12 @@
 // Pipeline schedules: for each rank the order of computations and of point-to-point messages around
 // them. Formulas: Megatron-Core pipeline_parallel/schedules.py (1F1B, interleaved), Huang et al.
-// 2019 (GPipe).
+// 2019 (GPipe), Qi et al. 2023 (zero bubble), DeepSeek-V3 2024 (DualPipe).
 //
 // A message belongs to the chunk that consumes it: forward (mb, c) is the input of chunk c,
-// backward (mb, c) the gradient of chunk c's output. Rank p's forward output goes to rank p+1; from
-// the last rank to chunk c+1 of rank 0. Law: on each rank every microbatch's forward precedes its
-// backward on each chunk, each exactly once.
+// backward (mb, c) the gradient of chunk c's output. Who sends to whom is PipelineShape's; between
+// two chunks of one rank nothing moves. Law: on each rank every microbatch's forward precedes its
+// backward on each chunk, each exactly once; where the backward is split, its input half precedes
+// its weight half.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,9 @@ namespace stepsim {
 
 enum class ActionKind : uint8_t {
   forward,
-  backward,  ///< compute of (microbatch, chunk)
+  backward,         ///< compute of (microbatch, chunk)
+  backward_input,   ///< half of a backward: the gradient that the stage before waits for
+  backward_weight,  ///< the other half: the gradients of the weights
   send_forward,
   recv_forward,  ///< post: the message takes its place behind the work issued so far
   send_backward,
@@ -37,8 +40,10 @@ struct Action {
   ActionKind kind{};
   uint8_t chunk = 0;
   int32_t microbatch = 0;
+  bool overlapped = false;  ///< a forward and the backward behind it, as one block
   auto operator<=>(const Action&) const = default;
 };
+constexpr bool computes(ActionKind k) { return k <= ActionKind::backward_weight; }
 using Program = std::vector<Action>;
 
 /// How messages are posted and waited for (Megatron-Core p2p_communication.py).
@@ -50,6 +55,13 @@ enum class P2pStyle {
   flush_overlapped,  ///< overlap_p2p_comm_warmup_flush: asynchronous throughout
 };
 
+/// What a search for a schedule is told of times, by virtual stage, in any unit.
+struct StageTimes {
+  std::vector<double> forward, input, weight;
+  std::vector<double> message;  ///< from a virtual stage to the next one
+  double weight_memory = 1;     ///< share of the activations that the weight half still needs
+};
+
 /// What a schedule needs to know.
 struct ScheduleShape {
   int ranks = 1, chunks = 1, microbatches = 1;
@@ -59,13 +71,17 @@ struct ScheduleShape {
   bool combined = false;  ///< a forward runs merged with the backward behind it (one more warm-up)
   bool wait_forward_send =
       false;  ///< deallocate_pipeline_outputs: wait for a forward send before the backward
+  Placement placement = Placement::ring;
+  StageTimes times{};                              ///< empty: forward and halves alike, no messages
+  std::vector<std::vector<OrderEntry>> spelled{};  ///< by rank: pipeline.order
+  PipelineShape pipeline() const { return {placement, ranks, chunks}; }
 };
 
 /// A schedule: one row of the table.
 struct ScheduleRow {
   ScheduleKind kind;
   std::string_view name, description;
-  Program (*program)(const ScheduleShape&, int rank);
+  std::vector<Program> (*programs)(const ScheduleShape&);  ///< by rank
 };
 std::span<const ScheduleRow> schedule_rows();
 const ScheduleRow& schedule_row(ScheduleKind kind);

@@ -5,6 +5,7 @@
 namespace stepsim {
 
 namespace {
+
 std::vector<StageChunk> laid_out(const std::vector<LayoutStage>& layout) {
   std::vector<StageChunk> split;
   int next = 0;
@@ -18,11 +19,11 @@ std::vector<StageChunk> laid_out(const std::vector<LayoutStage>& layout) {
   }
   return split;
 }
-}  // namespace
-
-std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers, int mtp) {
+/// Virtual stages in the order in which a microbatch visits them.
+std::vector<StageChunk> virtual_stages(const Parallelism& parallel, int layers, int mtp) {
   if (!parallel.layout.empty()) return laid_out(parallel.layout);
-  const int ranks = parallel.pp, chunks = parallel.chunks(), stages = ranks * chunks;
+  const int ranks = parallel.pp, stages = parallel.pipeline().virtual_stages(),
+            chunks = stages / ranks;
   const bool uneven = parallel.first_stage_layers || parallel.last_stage_layers;
   std::vector<int> per_rank(static_cast<size_t>(ranks));
   if (uneven) {
@@ -46,7 +47,9 @@ std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers, in
     StageChunk& chunk = split[static_cast<size_t>(v)];
     chunk.embedding = v == 0;
     chunk.head = v == stages - 1;
-    chunk.layer_count = per_rank[static_cast<size_t>(v % ranks)] / chunks;
+    const bool up = parallel.placement == Placement::vee && v >= ranks;
+    const int rank = up ? 2 * ranks - 1 - v : v % ranks;
+    chunk.layer_count = per_rank[static_cast<size_t>(rank)] / chunks;
     if (!uneven && chunk.embedding && parallel.account_for_embedding) --chunk.layer_count;
     if (!uneven && chunk.head && parallel.account_for_loss) --chunk.layer_count;
     chunk.first_layer = next;
@@ -55,6 +58,18 @@ std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers, in
   assert(next == layers);
   split.back().mtp = mtp;
   return split;
+}
+
+}  // namespace
+
+std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers, int mtp) {
+  const std::vector<StageChunk> stages = virtual_stages(parallel, layers, mtp);
+  const PipelineShape shape = parallel.pipeline();
+  std::vector<StageChunk> by_place;
+  for (int chunk = 0; chunk < shape.chunks; ++chunk)
+    for (int rank = 0; rank < shape.ranks; ++rank)
+      by_place.push_back(stages[static_cast<size_t>(shape.virtual_stage({rank, chunk}))]);
+  return by_place;
 }
 
 }  // namespace stepsim

@@ -17,9 +17,9 @@ struct StageChunk {
   int mtp = 0;  ///< prediction modules
 };
 
-/// Indexed by virtual stage chunk * pp + rank. The split must be valid (checked when the scenario
-/// was read).
-/// Without a layout the `mtp` prediction modules are on the last stage.
+/// Indexed by place, chunk * pp + rank, wherever a schedule places the stages. The split must be
+/// valid (checked when the scenario was read). Without a layout the `mtp` prediction modules are on
+/// the last stage.
 std::vector<StageChunk> split_layers(const Parallelism& parallel, int layers, int mtp = 0);
 
 }  // namespace stepsim

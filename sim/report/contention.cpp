@@ -108,7 +108,7 @@ Contention contention(const LoweredStep& step, const Timeline& timeline, StepEnd
       if (claim.role != Role::run) continue;
       const uint32_t d = index(claim.pool);
       const SharedKernel kernel{timeline.start_seconds[t],
-                                std::min(timeline.finish_seconds[t], end.seconds),
+                                std::min(timeline.finish_seconds[t], end.finish(d)),
                                 graph.durations_seconds[t], &claim};
       DeviceSums& sums = devices[d];
       const double excess = std::max(0.0, kernel.finish - kernel.start - kernel.alone);

@@ -20,8 +20,8 @@ size_t kind_of(const OpRow& op, CommClass arriving) {
       return 1;
     case TaskClass::communication:
       return host_kind + static_cast<size_t>(op.comm);
-    case TaskClass::marker:  // waits for its SMs
-      return host_kind + static_cast<size_t>(arriving);
+    case TaskClass::marker:  // waits for its SMs, or for the end of the step before
+      return arriving == CommClass::none ? start_kind : host_kind + static_cast<size_t>(arriving);
     case TaskClass::host:
       return host_kind;
   }

@@ -7,11 +7,6 @@
 
 namespace stepsim {
 
-std::string_view name(ScheduleKind kind) {
-  constexpr std::array<std::string_view, 3> names{"gpipe", "1f1b", "interleaved"};
-  return names[static_cast<size_t>(kind)];
-}
-
 std::string_view name(Finding::Kind kind) {
   constexpr std::array<std::string_view, 4> names{"silent", "error", "unit", "advice"};
   return names[static_cast<size_t>(kind)];

@@ -21,7 +21,6 @@ std::string report_json(const Scenario& scenario, const Report& report,
                         const std::optional<Timing>& timing = std::nullopt);
 
 /// Printable names of enumerations, shared with the text report.
-std::string_view name(ScheduleKind kind);
 std::string_view name(Finding::Kind kind);
 std::string_view name(Dtype type);
 

@@ -14,19 +14,40 @@ std::string_view name(Cause cause) {
   return names[static_cast<size_t>(cause)];
 }
 
+namespace {
+
+/// Steps back to back: what a device that began at 0 takes is what all take.
+StepEnd period(const LoweredStep& step, const Timeline& timeline) {
+  StepEnd end;
+  for (TaskId release : step.releases)
+    end.begins.push_back(timeline.finish_seconds[index(release)]);
+  for (uint32_t t = 0; t < step.graph.task_count(); ++t) {
+    const StreamId stream = step.graph.streams[t];
+    if (stream == no_stream || stream_of(stream) != Stream::compute) continue;
+    if (end.begins[device_of(stream)] > 0) continue;
+    if (timeline.finish_seconds[t] <= end.seconds && end.task != no_task) continue;
+    end.seconds = timeline.finish_seconds[t];
+    end.task = TaskId{t};
+  }
+  return end;
+}
+
+}  // namespace
+
 StepEnd step_end(const LoweredStep& step, const Timeline& timeline) {
+  if (!step.releases.empty()) return period(step, timeline);
   StepEnd end;
   const uint32_t count = step.graph.task_count();
   for (uint32_t t = 0; t < count; ++t) {
     if (timeline.finish_seconds[t] <= end.seconds && end.task != no_task) continue;
     if (step.barrier && Label::unpack(step.graph.labels[t]).op != OpKind::norm_all_reduce) continue;
-    end = {timeline.finish_seconds[t], TaskId{t}};
+    end = {timeline.finish_seconds[t], TaskId{t}, {}};
   }
   if (end.task != no_task || !step.barrier) return end;
   // A step that was to end at a barrier but has none runs to its makespan.
   for (uint32_t t = 0; t < count; ++t) {
     if (timeline.finish_seconds[t] > end.seconds || end.task == no_task)
-      end = {timeline.finish_seconds[t], TaskId{t}};
+      end = {timeline.finish_seconds[t], TaskId{t}, {}};
   }
   return end;
 }
@@ -165,22 +186,23 @@ std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, S
   const TaskGraph& graph = step.graph;
   const Walk walk(step, timeline);
   std::vector<Account> accounts(step.devices.size());
+  for (size_t d = 0; d < accounts.size(); ++d) accounts[d].cursor_seconds = end.begin(d);
   size_t flow = 0;  // flows are in ascending task order
   for (uint32_t t = 0; t < graph.task_count(); ++t) {
     const StreamId stream = graph.streams[t];
     if (stream == no_stream) continue;
     const uint32_t device = device_of(stream);
     Account& account = accounts[device];
-    if (timeline.finish_seconds[t] == end.seconds && account.last == no_task)
-      account.last = TaskId{t};
+    const double until = end.finish(device);
+    if (timeline.finish_seconds[t] == until && account.last == no_task) account.last = TaskId{t};
     if (stream_of(stream) != Stream::compute) continue;
-    const double start = std::min(timeline.start_seconds[t], end.seconds);
-    const double finish = std::min(timeline.finish_seconds[t], end.seconds);
+    const double start = std::min(timeline.start_seconds[t], until);
+    const double finish = std::min(timeline.finish_seconds[t], until);
     if (start > account.cursor_seconds) {
       const TaskId binding = timeline.binding[t];
       // A task cut off by the step end waits for nothing within it; the tail below explains that
       // stretch.
-      if (timeline.start_seconds[t] > end.seconds) continue;
+      if (timeline.start_seconds[t] > until) continue;
       const bool by_lag = binding != no_task && !waited_for_finish(timeline, binding, TaskId{t});
       walk.explain(account.sums, device, account.cursor_seconds, start, binding, by_lag);
     }
@@ -195,7 +217,7 @@ std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, S
   std::vector<Ledger> result(accounts.size());
   for (uint32_t d = 0; d < accounts.size(); ++d) {
     Account& account = accounts[d];
-    walk.explain(account.sums, d, account.cursor_seconds, end.seconds,
+    walk.explain(account.sums, d, account.cursor_seconds, end.finish(d),
                  account.last != no_task ? account.last : end.task, false);
     for (size_t c = 0; c < cause_count; ++c) result[d].seconds[c] = account.sums[c].value();
   }

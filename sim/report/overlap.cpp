@@ -77,9 +77,10 @@ CommunicationTable communication(const LoweredStep& step, const Timeline& timeli
   const TaskGraph& graph = step.graph;
   std::vector<Activity> activities(step.devices.size());
   std::array<bool, comm_class_count> present{};
-  const auto clipped = [&](uint32_t t) {
-    return Interval{std::min(timeline.start_seconds[t], end.seconds),
-                    std::min(timeline.finish_seconds[t], end.seconds)};
+  const auto clipped = [&](uint32_t t, uint32_t device) {
+    const double low = end.begin(device), high = end.finish(device);
+    return Interval{std::clamp(timeline.start_seconds[t], low, high),
+                    std::clamp(timeline.finish_seconds[t], low, high)};
   };
 
   for (uint32_t t = 0; t < graph.task_count(); ++t) {
@@ -89,16 +90,16 @@ CommunicationTable communication(const LoweredStep& step, const Timeline& timeli
     if (stream == no_stream) continue;
     Activity& activity = activities[device_of(stream)];
     if (op.task_class == TaskClass::communication) {
-      append(activity.transfers[static_cast<size_t>(op.comm)], clipped(t));
+      append(activity.transfers[static_cast<size_t>(op.comm)], clipped(t, device_of(stream)));
     } else if (stream_of(stream) == Stream::compute && computes(op.task_class)) {
-      append(activity.compute, clipped(t));
+      append(activity.compute, clipped(t, device_of(stream)));
     }
   }
   for (const RendezvousMember& m : step.members) {
     const uint32_t t = index(m.transfer);
     const auto c = static_cast<size_t>(row(Label::unpack(graph.labels[t]).op).comm);
     Activity& activity = activities[device_of(m.stream)];
-    Interval moving = clipped(t);
+    Interval moving = clipped(t, device_of(m.stream));
     // Waiting for SMs comes after arriving, as in a transfer that stands alone.
     if (const TaskId last = last_arrival(step, timeline, m); last != no_task)
       moving.start = std::min(moving.start, timeline.start_seconds[index(last)]);

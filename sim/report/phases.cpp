@@ -32,6 +32,7 @@ std::vector<Phases> phases(const LoweredStep& step, const Timeline& timeline, St
     double since_seconds = 0;
   };
   std::vector<Cursor> cursors(step.devices.size());
+  for (size_t d = 0; d < cursors.size(); ++d) cursors[d].since_seconds = end.begin(d);
   std::vector<Phases> result(step.devices.size());
   const auto close = [&](size_t device, Phase next, double seconds) {
     Cursor& cursor = cursors[device];
@@ -48,9 +49,10 @@ std::vector<Phases> phases(const LoweredStep& step, const Timeline& timeline, St
     const size_t device = device_of(stream);
     const Phase next = phase_of(Label::unpack(step.graph.labels[t]), cursors[device].phase);
     if (next != cursors[device].phase)
-      close(device, next, std::min(timeline.start_seconds[t], end.seconds));
+      close(device, next,
+            std::clamp(timeline.start_seconds[t], end.begin(device), end.finish(device)));
   }
-  for (size_t d = 0; d < result.size(); ++d) close(d, cursors[d].phase, end.seconds);
+  for (size_t d = 0; d < result.size(); ++d) close(d, cursors[d].phase, end.finish(d));
   return result;
 }
 

@@ -2,15 +2,23 @@
 // Timeline.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "sim/engine/timeline.h"
 #include "sim/lower/lowered.h"
 
 namespace stepsim {
 
-/// The end of the step: a global gradient-norm reduction or, without that barrier, the makespan.
+/// The end of the step: a global gradient-norm reduction or, without that barrier, the makespan;
+/// where steps run back to back, their period.
 struct StepEnd {
   double seconds = 0;
-  TaskId task = no_task;  ///< the task whose finish it is; no_task in an empty graph
+  TaskId task = no_task;         ///< the task whose finish it is; no_task in an empty graph
+  std::vector<double> begins{};  ///< seconds at which each device begins; empty: all at 0
+
+  double begin(size_t device) const { return begins.empty() ? 0 : begins[device]; }
+  double finish(size_t device) const { return begin(device) + seconds; }
 };
 
 /// Ties go to the smallest task id.

@@ -303,7 +303,22 @@ inline const std::vector<Case> cases{
      "x.json#/model/recompute_modules: 'moe' is not simulated in this release; valid: core_attn, "
      "layernorm, mlp"},
     {"later schedule", Where::scenario, "pipeline.schedule = \"zb_h1\"",
-     "x.json#/pipeline/schedule: 'zb_h1' is not simulated in this release"},
+     "x.json#/pipeline/schedule: 'zb_h1' runs the halves of a backward apart: in this release with "
+     "given costs only"},
+    {"schedule without halves", Where::scenario,
+     "pipeline.schedule = \"zb_2p\"; costs = {\"forward_seconds\": 1, \"backward_seconds\": 2}",
+     "x.json#/costs/backward_seconds: 'zb_2p' runs the halves of a backward apart; expected "
+     "backward_input_seconds"},
+    {"schedule of one chunk", Where::scenario,
+     "pipeline.schedule = \"zb_h1\"; model.virtual_pipeline_model_parallel_size = 2",
+     "x.json#/pipeline/schedule: 'zb_h1' has one chunk per rank; leave "
+     "virtual_pipeline_model_parallel_size unset, got 2"},
+    {"misspelt schedule", Where::scenario, "pipeline.schedule = \"dualpipev\"",
+     "x.json#/pipeline/schedule: unknown name 'dualpipev'; did you mean 'dualpipe_v'?"},
+    {"order of too few lines", Where::scenario, "pipeline.order = \"F0 B0\"",
+     "x.json#/pipeline/order: must have a line for each of PP 2 ranks; it has 1"},
+    {"order of no computations", Where::scenario, "pipeline.order = \"F0 X0\"",
+     "x.json#/pipeline/order: 'X0' is no computation; expected F, B, I or W"},
     // Given costs.
     {"cost per stage", Where::scenario,
      "costs = {\"forward_seconds\": [1, 2, 3], \"backward_seconds\": 2}",
