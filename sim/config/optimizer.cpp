@@ -24,6 +24,7 @@ void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario) {
   const double master = bytes_of(optimizer, "main_params_dtype"),
                first = bytes_of(optimizer, "exp_avg_dtype"),
                second = bytes_of(optimizer, "exp_avg_sq_dtype");
+  const double gradient = bytes_of(optimizer, "main_grads_dtype");
   const bool remainders = optimizer.boolean("store_param_remainders", true);
   if (!aware) {
     if (master + first + second < 12)
@@ -33,13 +34,18 @@ void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario) {
                   "use_precision_aware_optimizer; the states stay fp32");
     return;
   }
-  if (!scenario.data_parallel.distributed_optimizer)
+  DataParallel& dp = scenario.data_parallel;
+  if (!dp.distributed_optimizer && dp.fully_sharded != FullySharded::megatron)
     refuse(sections, scenario, optimizer, "use_precision_aware_optimizer",
            "precision-aware-needs-distributed-optimizer", "needs the distributed optimizer");
   // The upper half of an fp32 master weight is the bf16 parameter itself: only the rest is stored.
   const bool halves = remainders && master == 4 && scenario.precision.parameters == Dtype::bf16 &&
                       scenario.precision.fp8 == Fp8Recipe::none;
-  scenario.data_parallel.optimizer_bytes = (halves ? 2 : master) + first + second;
+  dp.optimizer_bytes = (halves ? 2 : master) + first + second;
+  // The gradient is read, master weight and moments are read and written; with remainders the
+  // 16-bit weight is the other half of the master.
+  dp.adam_bytes = gradient + 2 * (master + first + second);
+  dp.copies_gradients = false;
 }
 
 }  // namespace stepsim

@@ -33,7 +33,8 @@ struct Parallelism {
   bool vp_from_layout = false;            ///< VP was not given but follows from the layout
   bool pp_before_dp = false;              ///< dist.use_tp_pp_dp_mapping: rank order tp-cp-pp-dp
   bool sequence_parallel = false;
-  int microbatch_group = 0;  ///< microbatch_group_size_per_vp_stage; 0 = pp
+  int optimizer_instances = 1;  ///< num_distributed_optimizer_instances: copies of a sharded state
+  int microbatch_group = 0;     ///< microbatch_group_size_per_vp_stage; 0 = pp
   bool account_for_embedding = false, account_for_loss = false;
   std::optional<int> first_stage_layers{}, last_stage_layers{};
   std::vector<LayoutStage> layout{};  ///< by virtual stage; empty: split evenly
@@ -54,12 +55,29 @@ struct Parallelism {
   PipelineShape pipeline() const { return {placement, pp, chunks()}; }
 };
 
+/// Megatron-FSDP's data_parallel_sharding_strategy: what is sharded, each with those before it.
+enum class ShardStrategy { no_shard, optim, optim_grads, optim_grads_params };
+/// Who gathers parameters unit by unit, if anyone.
+enum class FullySharded { none, megatron, torch };
+
 /// Data-parallel gradient reduction and optimizer sharding.
 struct DataParallel {
   bool distributed_optimizer = false;
   std::optional<int64_t> bucket_size;  ///< elements, not bytes; unset = one bucket
   bool average_in_collective = false;
-  double optimizer_bytes = 12;  ///< per owned parameter: fp32 master weight and two moments
+  double optimizer_bytes = 12;     ///< per owned parameter: fp32 master weight and two moments
+  double adam_bytes = 28;          ///< per owned parameter: p, g, m, v read, p, m, v written
+  bool copies_gradients = true;    ///< 16-bit gradients are copied to fp32 before the update
+  bool fp32_accumulation = false;  ///< 16-bit gradients are exchanged and summed in fp32
+  FullySharded fully_sharded = FullySharded::none;
+  ShardStrategy strategy = ShardStrategy::no_shard;
+  bool outer_optimizer = false;     ///< outer_dp_sharding_strategy optim: sharded across slices too
+  bool double_buffer = false;       ///< fsdp_double_buffer: two units are gathered at a time
+  bool registered_buffers = false;  ///< nccl_ub
+  bool reshard_after_forward = true;  ///< PyTorch's FSDP2: gathered again for the backward
+  bool shards(ShardStrategy what) const {
+    return fully_sharded != FullySharded::none && strategy >= what;
+  }
 };
 
 /// Samples of one step and how they are cut.

@@ -65,6 +65,8 @@ void resolve_recompute(const ScenarioSections& sections, Scenario& scenario);
 void resolve_graphs(const ScenarioSections& sections, Scenario& scenario);
 /// Bridge's CommOverlapConfig gates (sim/config/overlap.cpp).
 void resolve_overlap(const ScenarioSections& sections, Scenario& scenario);
+/// Whether parameters are gathered unit by unit, and what is sharded.
+void resolve_fully_sharded(const ScenarioSections& sections, Scenario& scenario);
 /// Bytes of optimizer state. Needs the precision and whether the optimizer is sharded.
 void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario);
 void resolve_costs(const ScenarioSections& sections, Scenario& scenario);

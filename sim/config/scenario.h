@@ -36,6 +36,8 @@ struct Precision {
   bool fp8_param_gather = false;
   int bf16_first_layers = 0, bf16_last_layers = 0;  ///< of the model, kept out of fp8
   bool grad_reduce_in_fp32 = true;
+  /// Of one gradient element, accumulated and reduced.
+  double gradient_bytes() const { return grad_reduce_in_fp32 ? 4 : 2; }
 };
 
 /// How one tensor-parallel GEMM hides its collective (semantics: Transformer Engine userbuffers).
@@ -96,6 +98,7 @@ struct Scenario {
   DataParallel data_parallel;
   Recompute recompute = Recompute::modules;
   int recompute_layers = 1;  ///< recompute_num_layers
+  int offloaded_layers = 0;  ///< cpu_offloading_num_layers: the first of every stage
   RecomputeModules recompute_modules;
   Batch batch;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
@@ -105,7 +108,7 @@ struct Scenario {
   std::optional<GivenCosts> costs;
   Software software;
   LaunchEnv launch_env;
-  bool full_iteration_graph = false;                ///< cuda_graph_impl local, scope full_iteration
+  bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration
   /// CUDA graphs around these parts of a layer; `graph_moe`: everything between its dispatch and
   /// its end.
   bool graph_attention = false, graph_mlp = false, graph_router = false, graph_preprocess = false,

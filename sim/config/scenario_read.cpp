@@ -275,6 +275,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   resolve_moe_routing(sections, scenario);
   resolve_overlap(sections, scenario);
   resolve_launch_env(sections, scenario);
+  resolve_fully_sharded(sections, scenario);
   resolve_optimizer(sections, scenario);
   if (!scenario.costs) {
     validate(sections, scenario);

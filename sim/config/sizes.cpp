@@ -183,8 +183,11 @@ double estimated_tasks(const Scenario& scenario, int64_t device_count) {
                                   : devices * head;
   const double layers = apart ? devices * most_layers(p, scenario.model.layers)
                               : static_cast<double>(scenario.model.layers);
-  return microbatches *
-             (layers * layer_tasks(scenario, collective) + chunks * (messages + delays) + ends) +
+  // Two gathers and two stages of a reduction a unit, each with its launch; once a step one more.
+  const bool units = scenario.data_parallel.fully_sharded != FullySharded::none;
+  const double sent = units ? (p.experts ? 10 : 5) * (1 + collective) : 0;
+  return microbatches * (layers * (layer_tasks(scenario, collective) + sent) +
+                         chunks * (messages + delays + 2 * sent) + ends) +
          step + bucket_tasks(scenario, apart && p.pp > 1 ? devices : devices / p.pp);
 }
 

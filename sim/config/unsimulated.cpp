@@ -14,22 +14,14 @@ using nlohmann::json;
 struct RefusalRow {
   std::string_view section, key, harmless, what;
 };
-constexpr std::array<RefusalRow, 16> refusal_rows{{
+constexpr std::array<RefusalRow, 10> refusal_rows{{
     {"model", "mtp_num_layers", "0", "multi-token prediction"},
     {"model", "cpu_offloading", "false", "activation offload to the host"},
     {"model", "fine_grained_activation_offloading", "false", "activation offload to the host"},
     {"model", "tp_comm_overlap_rs_dgrad", "false",
      "reduce-scatter pipelined with the data gradient"},
-    {"model", "use_megatron_fsdp", "false", "fully sharded data parallelism"},
     {"model", "variable_seq_lengths", "false", "sequences of varying length"},
     {"model", "fp4", "", "4-bit training"},
-    {"ddp", "use_megatron_fsdp", "false", "fully sharded data parallelism"},
-    {"ddp", "use_torch_fsdp2", "false", "fully sharded data parallelism"},
-    {"ddp", "use_custom_fsdp", "false", "fully sharded data parallelism"},
-    {"ddp", "num_distributed_optimizer_instances", "1",
-     "more than one instance of the distributed optimizer"},
-    {"ddp", "reduce_scatter_with_fp32_accumulation", "false",
-     "reduce-scatter with fp32 accumulation"},
     {"optimizer", "optimizer", "\"adam\"|\"adamw\"", "an optimizer other than Adam"},
     {"optimizer", "optimizer_cpu_offload", "false", "optimizer offload to the host"},
     {"train", "rampup_batch_size", "", "a batch size that ramps up"},

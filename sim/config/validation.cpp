@@ -55,6 +55,18 @@ void validate_sharding(const ScenarioSections& sections, Scenario& scenario) {
            "must divide the data-parallel ranks, DP x CP = " + text(ranks) +
                (scenario.model.moe.present() ? " and expert DP = " + text(p.edp()) : "") +
                "; got " + text(n));
+  else
+    scenario.parallel.optimizer_instances = static_cast<int>(n);
+  // distributed_data_parallel.py: slices are of the distributed optimizer.
+  if (n > 1 && !scenario.data_parallel.distributed_optimizer &&
+      scenario.data_parallel.fully_sharded != FullySharded::megatron)
+    refuse(sections, scenario, ddp, "num_distributed_optimizer_instances",
+           "optimizer-instances-need-distributed-optimizer", "needs use_distributed_optimizer");
+  const int64_t slice = ranks / n;
+  if (n > 1 && p.pp_before_dp && slice % p.cp != 0 && p.cp % slice != 0)
+    not_simulated(sections, scenario, ddp, "num_distributed_optimizer_instances",
+                  "slices that cut a context-parallel group unevenly are not simulated with "
+                  "use_tp_pp_dp_mapping");
 }
 
 bool any_is_true(std::initializer_list<const Reader*> readers, const std::string& key) {
@@ -75,7 +87,7 @@ void validate_fsdp(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& ddp = sections.ddp;
   const Parallelism& p = scenario.parallel;
   const bool torch = any_is_true({&ddp, &sections.dist}, "use_torch_fsdp2");
-  const bool fsdp = any_is_true({&ddp, &sections.model, &sections.dist}, "use_megatron_fsdp");
+  const bool fsdp = scenario.data_parallel.fully_sharded == FullySharded::megatron;
   if (torch && fsdp)
     refuse(sections, scenario, ddp, "use_torch_fsdp2", "fsdp-has-one-form",
            "cannot be combined with use_megatron_fsdp");

@@ -81,12 +81,12 @@ void ChunkWriter::reserve() {
                        static_cast<size_t>(stamps * starts));
 }
 
-void ChunkWriter::need(DeviceChunk chunk, int microbatch, int owner) {
-  if (microbatch == 0) dp_.need(device_, chunk.number, owner);
+void ChunkWriter::need(DeviceChunk chunk, Visit visit, int owner) {
+  dp_.need(device_, chunk.number, owner, visit);
 }
 
 void ChunkWriter::ready(DeviceChunk chunk, int microbatch, int owner) {
-  if (microbatch + 1 == s_.batch.microbatches) dp_.gradient_ready(device_, chunk.number, owner);
+  dp_.gradient_ready(device_, chunk.number, owner, microbatch);
 }
 
 void ChunkWriter::forward_unit(DeviceChunk chunk, int microbatch, int owner, TaskId& first) {
@@ -99,7 +99,7 @@ void ChunkWriter::forward_unit(DeviceChunk chunk, int microbatch, int owner, Tas
     label.layer = static_cast<uint16_t>(c.first_layer + owner - 1);
     t = &set(label.layer).forward[microbatch == 0];
   }
-  need(chunk, microbatch, owner);
+  need(chunk, {.forward = true, .microbatch = microbatch}, owner);
   const TaskId kernel = w_.stamp(device_, *t, label);
   if (first == no_task) first = kernel;
 }
@@ -115,6 +115,7 @@ void ChunkWriter::backward_unit(DeviceChunk chunk, int microbatch, int owner, bo
     const bool again = recomputed(s_, owner - 1);
     t = input_only ? &set(label.layer).backward_input[again] : &set(label.layer).backward[again];
   }
+  need(chunk, {.forward = false, .microbatch = microbatch}, owner);
   w_.stamp(device_, *t, label);
   if (!input_only || owner == 0) ready(chunk, microbatch, owner);
 }
@@ -168,7 +169,8 @@ TaskId ChunkWriter::forward_backward(DeviceChunk forward, int forward_microbatch
     const int owner = i + 1, other = b.layer_count - i;
     sent.layer = static_cast<uint16_t>(f.first_layer + i);
     returned.layer = static_cast<uint16_t>(b.first_layer + other - 1);
-    need(forward, forward_microbatch, owner);
+    need(forward, {.forward = true, .microbatch = forward_microbatch}, owner);
+    need(backward, {.forward = false, .microbatch = backward_microbatch}, other);
     const TaskId kernel = w_.stamp(
         device_, pair(sent.layer, forward_microbatch == 0, returned.layer), sent, returned);
     if (first == no_task) first = kernel;

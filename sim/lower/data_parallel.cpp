@@ -10,9 +10,8 @@ namespace stepsim {
 
 namespace {
 
-/// Bytes per owned parameter of each optimizer pass, fp32 states (Megatron-Core optimizer; Adam
-/// reads p, g, m, v and writes p, m, v).
-constexpr double adam_bytes = 28, norm_bytes = 4, grad_copy_bytes = 6, unscale_bytes = 8;
+/// Bytes per owned parameter of each pass around the update (Megatron-Core optimizer).
+constexpr double norm_bytes = 4, grad_copy_bytes = 6, unscale_bytes = 8;
 
 }  // namespace
 
@@ -21,10 +20,13 @@ DataParallelWriter::DataParallelWriter(const Scenario& scenario,
                                        const std::vector<SimulatedDevice>& devices)
     : s_(scenario),
       w_(writer),
+      collectives_(scenario, writer),
       devices_(devices),
       state_(devices.size()),
       reductions_(devices.size()) {
   const int chunks = s_.parallel.chunks();
+  if (s_.data_parallel.fully_sharded != FullySharded::none)
+    units_.emplace(scenario, writer, collectives_);
   if (s_.schedule == ScheduleKind::interleaved)
     order_ = interleaved_order(
         chunks, static_cast<int>(s_.batch.microbatches),
@@ -32,14 +34,18 @@ DataParallelWriter::DataParallelWriter(const Scenario& scenario,
   for (size_t d = 0; d < devices.size(); ++d)
     for (ChunkShard& shard : chunk_shards(s_, split, devices[d].stage)) {
       ChunkState state;
-      state.gathers.assign(shard.buckets.size(), no_task);
-      state.reduced.assign(shard.buckets.size(), false);
+      for (const ShardGroupRow& row : shard_group_rows) {
+        const auto g = static_cast<size_t>(row.group);
+        state.gathers[g].resize(shard.of(row.group).size());
+        state.reduced[g].assign(shard.of(row.group).size(), false);
+      }
+      if (units_) units_->add_chunk(static_cast<uint32_t>(d), shard);
       state.shard = std::move(shard);
       state_[d].push_back(std::move(state));
     }
 }
 
-Label DataParallelWriter::label(OpKind op, int chunk, size_t part) const {
+Label DataParallelWriter::label(OpKind op, int chunk, size_t part) {
   return {.op = op,
           .pass = Pass::step,
           .chunk = static_cast<uint8_t>(chunk),
@@ -48,10 +54,10 @@ Label DataParallelWriter::label(OpKind op, int chunk, size_t part) const {
           .microbatch = Label::no_microbatch};
 }
 
-int64_t DataParallelWriter::local_parameters(uint32_t device) const {
-  int64_t sum = 0;
-  for (const ChunkState& c : state_[device]) sum += c.shard.elements;
-  return sum;
+HeldShards DataParallelWriter::held(uint32_t device) const {
+  std::vector<ChunkShard> chunks;
+  for (const ChunkState& c : state_[device]) chunks.push_back(c.shard);
+  return held_shards(s_, chunks);
 }
 
 bool DataParallelWriter::hooks(uint32_t device) const {
@@ -63,14 +69,13 @@ bool DataParallelWriter::hooks(uint32_t device) const {
 void DataParallelWriter::optimizer_kernels(uint32_t device, int first_chunk, int last_chunk) {
   double owned = 0, written = 0;
   for (int c = first_chunk; c < last_chunk; ++c) {
-    const ChunkState& state = chunk(device, c);
-    if (state.shard.elements == 0) continue;
-    const auto shard = static_cast<double>(state.shard.owned);
-    owned += shard;
-    written += state.shard.parameter_bytes * shard / static_cast<double>(state.shard.elements);
+    const ChunkShard& shard = chunk(device, c).shard;
+    owned += static_cast<double>(shard.owned);
+    written += shard.parameter_bytes / optimizer_ranks(s_, ShardGroup::dense) +
+               shard.expert_parameter_bytes / optimizer_ranks(s_, ShardGroup::expert);
   }
   if (owned == 0) return;
-  w_.kernel(device, kernels(device).streaming({owned * adam_bytes}),
+  w_.kernel(device, kernels(device).streaming({owned * s_.data_parallel.adam_bytes}),
             label(OpKind::adam, first_chunk, 0));
   w_.kernel(device, kernels(device).streaming({owned * 4 + written}),
             label(OpKind::param_copy, first_chunk, 0));
@@ -89,11 +94,12 @@ void DataParallelWriter::begin_step(uint32_t device) {
   if (gathers() && !s_.overlap.overlap_param_gather) {
     for (int c = 0; c < chunks; ++c) gather(device, c);
     for (int c = 0; c < chunks; ++c)
-      for (TaskId g : chunk(device, c).gathers) w_.wait(device, g);
+      for (const auto& group : chunk(device, c).gathers)
+        for (const std::optional<TaskId>& g : group)
+          if (g && *g != no_task) w_.wait(device, *g);
   }
-  const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
-  w_.kernel(device,
-            kernels(device).streaming({static_cast<double>(local_parameters(device)) * main_grad}),
+  const double main_grad = s_.precision.gradient_bytes();
+  w_.kernel(device, kernels(device).streaming({held(device).gradients * main_grad}),
             label(OpKind::zero_grad, 0, 0));
   if (gathers() && s_.overlap.align_param_gather && s_.overlap.overlap_param_gather)
     for (int c = 0; c < std::min(chunks, 2); ++c) gather(device, c);
@@ -109,42 +115,41 @@ void DataParallelWriter::before_forward(uint32_t device, int virtual_step) {
 
 void DataParallelWriter::gather(uint32_t device, int c) {
   ChunkState& state = state_[device][static_cast<size_t>(c)];
-  // Forward order: the last bucket holds the chunk's first parameters.
-  for (size_t b = state.shard.buckets.size(); b-- > 0;) {
-    if (state.gathers[b] != no_task) continue;
-    const CollectiveCost cost =
-        collective_cost(Collective::all_gather, {state.shard.buckets[b].parameter_bytes},
-                        w_.placement(device, Meeting::dp), s_.cluster);
-    state.gathers[b] =
-        w_.collective(device, Meeting::dp, Stream::dp, cost, label(OpKind::dp_all_gather, c, b));
+  for (const ShardGroupRow& row : shard_group_rows) {
+    const std::vector<Bucket>& buckets = state.shard.of(row.group);
+    // Forward order: the last bucket holds the chunk's first parameters.
+    for (size_t b = buckets.size(); b-- > 0;) {
+      std::optional<TaskId>& task = state.gathers[static_cast<size_t>(row.group)][b];
+      if (!task)
+        task = collectives_.gather(device, row.group, buckets[b].parameter_bytes,
+                                   label(row.all_gather, c, b));
+    }
   }
 }
 
-void DataParallelWriter::need(uint32_t device, int c, int owner) {
-  if (!gathers()) return;
+void DataParallelWriter::need(uint32_t device, int c, int owner, Visit visit) {
+  if (units_) return units_->need(device, c, owner, visit);
+  if (!gathers() || !visit.forward || visit.microbatch > 0) return;
   gather(device, c);  // the first forward hook launches what nothing launched before
   const ChunkState& state = chunk(device, c);
-  for (size_t b = 0; b < state.shard.buckets.size(); ++b)
-    if (state.shard.buckets[b].first_owner <= owner && owner <= state.shard.buckets[b].last_owner)
-      w_.wait(device, state.gathers[b]);
+  for (const ShardGroupRow& row : shard_group_rows) {
+    const std::vector<Bucket>& buckets = state.shard.of(row.group);
+    for (size_t b = 0; b < buckets.size(); ++b) {
+      const TaskId task = *state.gathers[static_cast<size_t>(row.group)][b];
+      if (task != no_task && buckets[b].holds(owner)) w_.wait(device, task);
+    }
+  }
 }
 
-void DataParallelWriter::reduce(uint32_t device, int c, size_t b) {
+void DataParallelWriter::reduce(uint32_t device, int c, ShardGroup group, size_t b) {
   ChunkState& state = state_[device][static_cast<size_t>(c)];
-  if (state.reduced[b]) return;
-  state.reduced[b] = true;
-  const auto elements = static_cast<double>(state.shard.buckets[b].elements);
-  const double bytes = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
-  if (!s_.data_parallel.average_in_collective)
-    w_.kernel(device, kernels(device).streaming({elements * bytes * 2}),
-              label(OpKind::grad_scale, c, b));
-  const bool scatter = s_.data_parallel.distributed_optimizer;
-  const CollectiveCost cost =
-      collective_cost(scatter ? Collective::reduce_scatter : Collective::all_reduce,
-                      {elements * bytes}, w_.placement(device, Meeting::dp), s_.cluster);
-  reductions_[device].push_back(
-      w_.collective(device, Meeting::dp, Stream::dp, cost,
-                    label(scatter ? OpKind::dp_reduce_scatter : OpKind::dp_all_reduce, c, b)));
+  if (state.reduced[static_cast<size_t>(group)][b]) return;
+  state.reduced[static_cast<size_t>(group)][b] = true;
+  const Reduction how = s_.data_parallel.distributed_optimizer ? Reduction::across : Reduction::all;
+  const TaskId task =
+      collectives_.reduce(device, group, static_cast<double>(state.shard.of(group)[b].elements),
+                          how, label(OpKind::grad_scale, c, b));
+  if (task != no_task) reductions_[device].push_back(task);
 }
 
 /// The output projection's gradient comes after the drain: what it is part of is reduced then.
@@ -153,21 +158,26 @@ bool DataParallelWriter::deferred(uint32_t device, int c) const {
 }
 
 void DataParallelWriter::reduce_rest(uint32_t device, int c) {
-  for (size_t b = 0; b < chunk(device, c).shard.buckets.size(); ++b) reduce(device, c, b);
+  for (const ShardGroupRow& row : shard_group_rows)
+    for (size_t b = 0; b < chunk(device, c).shard.of(row.group).size(); ++b)
+      reduce(device, c, row.group, b);
 }
 
-void DataParallelWriter::gradient_ready(uint32_t device, int c, int owner) {
-  if (!reduces() || !hooks(device)) return;
-  const ChunkState& state = chunk(device, c);
-  for (size_t b = 0; b < state.shard.buckets.size(); ++b) {
-    const bool waits =
-        deferred(device, c) && state.shard.buckets[b].last_owner == state.shard.head_owner;
-    if (state.shard.buckets[b].first_owner == owner && !waits) reduce(device, c, b);
+void DataParallelWriter::gradient_ready(uint32_t device, int c, int owner, int microbatch) {
+  if (units_) return units_->gradient_ready(device, c, owner, microbatch);
+  if (microbatch + 1 != s_.batch.microbatches || !hooks(device)) return;
+  const ChunkShard& shard = chunk(device, c).shard;
+  for (const ShardGroupRow& row : shard_group_rows) {
+    const std::vector<Bucket>& buckets = shard.of(row.group);
+    for (size_t b = 0; b < buckets.size(); ++b) {
+      const bool waits = deferred(device, c) && buckets[b].last_owner == shard.head_owner;
+      if (buckets[b].first_owner == owner && !waits) reduce(device, c, row.group, b);
+    }
   }
 }
 
 void DataParallelWriter::after_backward(uint32_t device, int virtual_step) {
-  if (!reduces() || !s_.overlap.overlap_grad_reduce || hooks(device) || order_.empty()) return;
+  if (units_ || !s_.overlap.overlap_grad_reduce || hooks(device) || order_.empty()) return;
   const int late = virtual_step - devices_[device].stage;
   if (late < 0) return;
   const VirtualStep& step = order_[static_cast<size_t>(late)];
@@ -178,7 +188,7 @@ void DataParallelWriter::after_backward(uint32_t device, int virtual_step) {
 
 void DataParallelWriter::synchronise_gradients(uint32_t device) {
   const int tp = s_.parallel.tp, stage = devices_[device].stage;
-  const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
+  const double main_grad = s_.precision.gradient_bytes();
   if (tp > 1 && s_.parallel.sequence_parallel) {
     // They see only this rank's shard of the sequence: their gradients are summed over TP,
     // coalesced.
@@ -203,14 +213,17 @@ void DataParallelWriter::synchronise_gradients(uint32_t device) {
 }
 
 void DataParallelWriter::end_step(uint32_t device) {
-  if (reduces())
+  if (units_)
+    units_->finish(device);
+  else
     for (int c = s_.parallel.chunks(); c-- > 0;) reduce_rest(device, c);
   for (TaskId r : reductions_[device]) w_.wait(device, r);
   synchronise_gradients(device);
   double owned = 0;
   for (const ChunkState& c : state_[device]) owned += static_cast<double>(c.shard.owned);
   double bytes = norm_bytes;
-  if (!s_.precision.grad_reduce_in_fp32) bytes += grad_copy_bytes;
+  if (!s_.precision.grad_reduce_in_fp32 && s_.data_parallel.copies_gradients)
+    bytes += grad_copy_bytes;
   if (s_.precision.parameters == Dtype::fp16) bytes += unscale_bytes;
   w_.kernel(device, kernels(device).streaming({owned * bytes}), label(OpKind::grad_norm, 0, 0));
   const CollectiveCost cost = collective_cost(Collective::all_reduce, {4},

@@ -53,13 +53,11 @@ std::vector<StageInventory> inventory(const Scenario& s) {
     StageInventory row;
     row.rank = stage * mesh.stage_stride();
     row.chunks = chunk_shards(s, split, stage);
-    int64_t owned = 0;
-    for (const ChunkShard& c : row.chunks) owned += c.owned;
     std::vector<StageChunk> own;
     for (int c = 0; c < s.parallel.chunks(); ++c)
       own.push_back(split[static_cast<size_t>(c * s.parallel.pp + stage)]);
     row.memory = device_memory(
-        s, own, row.parameters(), owned,
+        s, own, held_shards(s, row.chunks),
         allocations(s, split, programs[static_cast<size_t>(stage)], stage, row.most_in_flight));
     stages.push_back(std::move(row));
   }
@@ -75,8 +73,7 @@ std::vector<BucketRow> bucket_rows(const Scenario& s, const std::vector<StageInv
                       .chunk = static_cast<int>(c),
                       .count = static_cast<int>(shard.buckets.size()),
                       .elements = shard.elements,
-                      .bytes = static_cast<double>(shard.elements) *
-                               (s.precision.grad_reduce_in_fp32 ? 4 : 2)});
+                      .bytes = static_cast<double>(shard.elements) * s.precision.gradient_bytes()});
     }
   return rows;
 }

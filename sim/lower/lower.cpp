@@ -25,8 +25,7 @@ BucketRow bucket_row(const Scenario& s, const ChunkState& state, int stage, int 
           .chunk = chunk,
           .count = static_cast<int>(state.shard.buckets.size()),
           .elements = state.shard.elements,
-          .bytes = static_cast<double>(state.shard.elements) *
-                   (s.precision.grad_reduce_in_fp32 ? 4 : 2)};
+          .bytes = static_cast<double>(state.shard.elements) * s.precision.gradient_bytes()};
 }
 
 TaskGraph finish(StepWriter& writer, std::vector<RendezvousMember>& members) {
@@ -97,13 +96,11 @@ LoweredStep lower(const Scenario& s, const Mesh& mesh, const Folding& folding, c
     data_parallel.begin_step(d);
     pipeline.write(d, events[d]);
     data_parallel.end_step(d);
-    int64_t owned = 0;
     const int chunks = s.parallel.chunks(), stage = devices[d].stage;
-    for (int c = 0; c < chunks; ++c) owned += data_parallel.chunk(d, c).shard.owned;
     std::vector<StageChunk> own;
     for (int c = 0; c < chunks; ++c)
       own.push_back(split[static_cast<size_t>(c * s.parallel.pp + stage)]);
-    memory.push_back(device_memory(s, own, data_parallel.local_parameters(d), owned, events[d]));
+    memory.push_back(device_memory(s, own, data_parallel.held(d), events[d]));
     const bool first_of_stage = d == 0 || devices[d - 1].stage != stage;
     if (first_of_stage)
       for (int c = 0; c < chunks; ++c)

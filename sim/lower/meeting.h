@@ -19,6 +19,10 @@ enum class Meeting : uint8_t {
   etp,
   etp_ep,
   edp,
+  dp_inner,
+  dp_outer,
+  edp_inner,
+  edp_outer,
   world,
   count
 };

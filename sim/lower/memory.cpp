@@ -84,14 +84,13 @@ double deferred_head_bytes(const Scenario& s) {
 }
 
 DeviceMemory device_memory(const Scenario& s, std::span<const StageChunk> chunks,
-                           int64_t parameters, int64_t owned, std::span<const MemoryEvent> events) {
+                           const HeldShards& held, std::span<const MemoryEvent> events) {
   DeviceMemory m;
-  const auto local = static_cast<double>(parameters);
   // Two bytes either way: a 16-bit weight, or an fp8 weight and its transposed copy (Transformer
   // Engine).
-  m.parameters = local * 2;
-  m.gradients = local * (s.precision.grad_reduce_in_fp32 ? 4 : 2);
-  m.optimizer = static_cast<double>(owned) * s.data_parallel.optimizer_bytes;
+  m.parameters = held.parameters * 2;
+  m.gradients = held.gradients * s.precision.gradient_bytes();
+  m.optimizer = held.owned * s.data_parallel.optimizer_bytes;
   double activations = 0, logits = 0, most = -1;
   for (const MemoryEvent& e : events) {
     activations += e.bytes;
@@ -102,6 +101,7 @@ DeviceMemory device_memory(const Scenario& s, std::span<const StageChunk> chunks
     m.logits = logits;
   }
   m.activations += recompute_bytes(s, chunks);
+  m.buffers = held.gathered_bytes;
   const LayerSizes z = layer_sizes(s);
   if (s.overlap.tp_comm_overlap) m.buffers += z.tokens * z.hidden * 2;
   if (s.parallel.tp > 1 && s.parallel.sequence_parallel) m.buffers += z.tokens * z.hidden * 2;

@@ -7,6 +7,7 @@
 
 #include "sim/config/scenario.h"
 #include "sim/lower/lowered.h"
+#include "sim/lower/shards.h"
 #include "sim/parallel/stages.h"
 
 namespace stepsim {
@@ -26,9 +27,8 @@ bool quantised(const Scenario& scenario, int layer);
 /// The forward of the chunk's i-th layer runs again before its backward.
 bool recomputed(const Scenario& scenario, int layer_in_chunk);
 
-/// `owned`: parameters whose optimizer state is here; `chunks`: this device's; `events`: in
-/// schedule order.
+/// `chunks`: this device's, and what is held of them; `events`: in schedule order.
 DeviceMemory device_memory(const Scenario& scenario, std::span<const StageChunk> chunks,
-                           int64_t parameters, int64_t owned, std::span<const MemoryEvent> events);
+                           const HeldShards& held, std::span<const MemoryEvent> events);
 
 }  // namespace stepsim

@@ -1,5 +1,7 @@
 #include "sim/lower/shards.h"
 
+#include <algorithm>
+
 #include "sim/cost/parameters.h"
 #include "sim/lower/memory.h"
 
@@ -17,13 +19,18 @@ ChunkParameters chunk_parameters(const Scenario& s, const StageChunk& chunk) {
   ChunkParameters all;
   const Sharding sharding{.tp = s.parallel.tp, .ep = s.parallel.ep, .etp = s.parallel.etp};
   const int tp = sharding.tp;
+  // Block-scaled weights are quantised behind the gather: its buffer is the gradients' (Megatron-
+  // Core param_and_grad_buffer.py); FSDP gathers what it keeps.
+  const bool late = s.precision.fp8 == Fp8Recipe::mxfp8 &&
+                    s.data_parallel.fully_sharded != FullySharded::megatron;
+  const int gathered = late ? 2 : 1;
   const auto add = [&](const std::vector<ParameterTensor>& tensors, int owner, bool fp8) {
     for (const ParameterTensor& t : tensors) {
       (t.expert ? all.expert : all.dense)
           .push_back({.elements = t.elements,
                       .owner = owner,
                       .alone = false,
-                      .bytes = fp8 && t.gemm_weight ? 1 : 2});
+                      .bytes = fp8 && t.gemm_weight ? gathered : 2});
       if (t.replicated) all.replicated += t.elements;
     }
   };
@@ -55,10 +62,28 @@ ChunkParameters chunk_parameters(const Scenario& s, const StageChunk& chunk) {
 
 }  // namespace
 
+int group_size(const Parallelism& p, ShardGroup group) {
+  if (group == ShardGroup::dense) return p.dp * p.cp;
+  return p.experts ? p.edp() : 1;
+}
+
+int slice_size(const Parallelism& p, ShardGroup group) {
+  return std::max(1, group_size(p, group) / p.optimizer_instances);
+}
+
+int optimizer_ranks(const Scenario& s, ShardGroup group) {
+  const DataParallel& dp = s.data_parallel;
+  const bool sharded = dp.fully_sharded == FullySharded::none ? dp.distributed_optimizer
+                                                              : dp.shards(ShardStrategy::optim);
+  if (!sharded) return 1;
+  return dp.outer_optimizer ? group_size(s.parallel, group) : slice_size(s.parallel, group);
+}
+
 std::vector<ChunkShard> chunk_shards(const Scenario& s, const std::vector<StageChunk>& split,
                                      int stage) {
   std::vector<ChunkShard> shards;
-  const int64_t group = int64_t{s.parallel.dp} * s.parallel.cp, expert_group = s.parallel.edp();
+  const int64_t group = group_size(s.parallel, ShardGroup::dense);
+  const int64_t expert_group = group_size(s.parallel, ShardGroup::expert);
   for (int c = 0; c < s.parallel.chunks(); ++c) {
     const StageChunk& chunk = split[static_cast<size_t>(c * s.parallel.pp + stage)];
     const ChunkParameters parameters = chunk_parameters(s, chunk);
@@ -69,17 +94,22 @@ std::vector<ChunkShard> chunk_shards(const Scenario& s, const std::vector<StageC
     ChunkShard shard;
     shard.replicated = parameters.replicated;
     if (chunk.head) shard.head_owner = chunk.layer_count + 1;
-    if (!parameters.dense.empty()) shard.buckets = form_buckets(parameters.dense, size, group);
-    if (!parameters.expert.empty())
-      shard.expert_buckets = form_buckets(parameters.expert, size, expert_group);
+    const bool units = s.data_parallel.fully_sharded != FullySharded::none;
+    const auto form = [&](const std::vector<Parameter>& all, int64_t ranks) {
+      return units ? form_units(all, ranks) : form_buckets(all, size, ranks);
+    };
+    if (!parameters.dense.empty()) shard.buckets = form(parameters.dense, group);
+    if (!parameters.expert.empty()) shard.expert_buckets = form(parameters.expert, expert_group);
     for (const Bucket& b : shard.buckets) {
       shard.elements += b.elements;
       shard.parameter_bytes += b.parameter_bytes;
     }
-    for (const Bucket& b : shard.expert_buckets) shard.expert_elements += b.elements;
-    const bool sharded = s.data_parallel.distributed_optimizer;
-    shard.owned = sharded ? shard.elements / group + shard.expert_elements / expert_group
-                          : shard.elements + shard.expert_elements;
+    for (const Bucket& b : shard.expert_buckets) {
+      shard.expert_elements += b.elements;
+      shard.expert_parameter_bytes += b.parameter_bytes;
+    }
+    shard.owned = shard.elements / optimizer_ranks(s, ShardGroup::dense) +
+                  shard.expert_elements / optimizer_ranks(s, ShardGroup::expert);
     shards.push_back(std::move(shard));
   }
   return shards;

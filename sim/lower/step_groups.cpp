@@ -15,7 +15,7 @@ struct GroupMeeting {
   GroupKind kind;
   bool experts;  ///< only where there are experts
 };
-constexpr std::array<GroupMeeting, 10> group_meetings{{
+constexpr std::array<GroupMeeting, 14> group_meetings{{
     {Meeting::tp, GroupKind::tp, false},
     {Meeting::cp, GroupKind::cp, false},
     {Meeting::cp_inner, GroupKind::cp_inner, false},
@@ -26,6 +26,10 @@ constexpr std::array<GroupMeeting, 10> group_meetings{{
     {Meeting::etp, GroupKind::etp, true},
     {Meeting::etp_ep, GroupKind::etp_ep, true},
     {Meeting::edp, GroupKind::edp, true},
+    {Meeting::dp_inner, GroupKind::dp_inner, false},
+    {Meeting::dp_outer, GroupKind::dp_outer, false},
+    {Meeting::edp_inner, GroupKind::edp_inner, true},
+    {Meeting::edp_outer, GroupKind::edp_outer, true},
 }};
 
 }  // namespace

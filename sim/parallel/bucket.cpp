@@ -55,4 +55,18 @@ std::vector<Bucket> form_buckets(std::span<const Parameter> parameters,
   return buckets;
 }
 
+std::vector<Bucket> form_units(std::span<const Parameter> parameters, int64_t dp) {
+  std::vector<Bucket> units;
+  for (size_t end = parameters.size(); end > 0;) {
+    size_t begin = end - 1;
+    while (begin > 0 && parameters[begin - 1].owner == parameters[end - 1].owner) --begin;
+    std::vector<Parameter> own(parameters.begin() + static_cast<std::ptrdiff_t>(begin),
+                               parameters.begin() + static_cast<std::ptrdiff_t>(end));
+    for (Parameter& p : own) p.alone = false;
+    units.push_back(form_buckets(own, std::nullopt, dp).front());
+    end = begin;
+  }
+  return units;
+}
+
 }  // namespace stepsim

@@ -25,6 +25,7 @@ struct Bucket {
   int64_t elements = 0;
   int first_owner = 0, last_owner = 0;  ///< smallest and largest owner inside
   double parameter_bytes = 0;           ///< gathered by one rank; padding counts as its neighbours
+  bool holds(int owner) const { return first_owner <= owner && owner <= last_owner; }
 };
 
 /// fp8 weights have buffers of their own; the buckets of everything else join the last of theirs
@@ -32,5 +33,8 @@ struct Bucket {
 /// the group that shares the optimizer (data x context parallel).
 std::vector<Bucket> form_buckets(std::span<const Parameter> parameters,
                                  std::optional<int64_t> bucket_size, int64_t dp);
+
+/// One bucket an owner, in the same order: what FSDP gathers and reduces together.
+std::vector<Bucket> form_units(std::span<const Parameter> parameters, int64_t dp);
 
 }  // namespace stepsim

@@ -11,13 +11,16 @@ namespace stepsim {
 
 namespace {
 
-constexpr std::array all_kinds{
-    GroupKind::tp, GroupKind::cp,        GroupKind::cp_inner, GroupKind::cp_outer, GroupKind::dp_cp,
-    GroupKind::pp, GroupKind::embedding, GroupKind::ep,       GroupKind::etp,      GroupKind::edp};
+constexpr std::array all_kinds{GroupKind::tp,        GroupKind::cp,       GroupKind::cp_inner,
+                               GroupKind::cp_outer,  GroupKind::dp_cp,    GroupKind::pp,
+                               GroupKind::embedding, GroupKind::dp_inner, GroupKind::dp_outer,
+                               GroupKind::ep,        GroupKind::etp,      GroupKind::edp,
+                               GroupKind::edp_inner, GroupKind::edp_outer};
+constexpr size_t expert_kinds = 5;
 
 /// The groups that meet: those of the expert mesh only where there are experts.
 std::span<const GroupKind> group_kinds(bool experts) {
-  return std::span(all_kinds).first(experts ? all_kinds.size() : all_kinds.size() - 3);
+  return std::span(all_kinds).first(experts ? all_kinds.size() : all_kinds.size() - expert_kinds);
 }
 
 /// Every block of `block` consecutive ranks lies alike in its units.
@@ -28,10 +31,14 @@ bool aligned(int block, int unit, int world) {
 bool regular(const Parallelism& p, std::span<const int> units) {
   // The stage, or with the pipeline before data parallelism the whole pipeline, is the third block.
   const int world = p.world(), stage = p.pp_before_dp ? p.tp * p.cp * p.pp : world / p.pp;
+  const int slices = p.optimizer_instances;
+  if (slices > 1 && p.pp_before_dp) return false;
   return std::all_of(units.begin(), units.end(), [&](int unit) {
     return aligned(p.tp, unit, world) && aligned(p.tp * p.cp_inner, unit, world) &&
            aligned(p.tp * p.cp, unit, world) && aligned(stage, unit, world) &&
-           (!p.experts || (aligned(p.etp, unit, world) && aligned(p.etp * p.ep, unit, world)));
+           aligned(p.tp * (p.cp * p.dp / slices), unit, world) &&
+           (!p.experts || (aligned(p.etp, unit, world) && aligned(p.etp * p.ep, unit, world) &&
+                           aligned(p.etp * p.ep * (p.edp() / slices), unit, world)));
   });
 }
 

@@ -6,8 +6,8 @@ namespace stepsim {
 
 const char* name(GroupKind kind) {
   constexpr std::array<const char*, group_kind_count> names{
-      "tp", "cp",  "dp",  "dp_cp",  "pp",       "embedding",
-      "ep", "etp", "edp", "etp_ep", "cp_inner", "cp_outer"};
+      "tp",  "cp",     "dp",       "dp_cp",    "pp",       "embedding", "ep",        "etp",
+      "edp", "etp_ep", "cp_inner", "cp_outer", "dp_inner", "dp_outer",  "edp_inner", "edp_outer"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -30,6 +30,11 @@ Coordinates Mesh::coordinates(int rank) const {
 std::array<Mesh::Axis, 2> Mesh::axes(GroupKind kind) const {
   const int after_pp = p_.pp_before_dp ? p_.pp : 1;
   const Axis cp{p_.cp, p_.tp}, dp{p_.dp, p_.tp * p_.cp * after_pp};
+  const int copies = p_.optimizer_instances;
+  // Slices are consecutive members; where the pipeline parts CP from DP, whole CP groups or parts
+  // of one.
+  const int slice = p_.cp * p_.dp / copies;
+  const bool whole = slice % p_.cp == 0;
   switch (kind) {
     case GroupKind::tp:
       return {{{p_.tp, 1}, {}}};
@@ -55,6 +60,22 @@ std::array<Mesh::Axis, 2> Mesh::axes(GroupKind kind) const {
       return {{{p_.cp_inner > 1 ? p_.cp / p_.cp_inner : 1, p_.tp * p_.cp_inner}, {}}};
     case GroupKind::edp:
       return {{{p_.edp(), p_.etp * p_.ep * after_pp}, {}}};
+    case GroupKind::dp_inner:
+      if (copies == 1) return {};
+      if (!p_.pp_before_dp) return {{{slice, p_.tp}, {}}};
+      return whole ? std::array<Axis, 2>{{cp, {slice / p_.cp, dp.stride}}}
+                   : std::array<Axis, 2>{{{slice, p_.tp}, {}}};
+    case GroupKind::dp_outer:
+      if (copies == 1) return {};
+      if (!p_.pp_before_dp) return {{{copies, p_.tp * slice}, {}}};
+      return whole ? std::array<Axis, 2>{{{copies, slice / p_.cp * dp.stride}, {}}}
+                   : std::array<Axis, 2>{{{p_.cp / slice, p_.tp * slice}, dp}};
+    case GroupKind::edp_inner:
+      if (copies == 1) return {};
+      return {{{p_.edp() / copies, p_.etp * p_.ep * after_pp}, {}}};
+    case GroupKind::edp_outer:
+      if (copies == 1) return {};
+      return {{{copies, p_.edp() / copies * p_.etp * p_.ep * after_pp}, {}}};
   }
   return {};
 }

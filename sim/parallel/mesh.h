@@ -19,8 +19,32 @@ struct Coordinates {
   auto operator<=>(const Coordinates&) const = default;
 };
 
-enum class GroupKind { tp, cp, dp, dp_cp, pp, embedding, ep, etp, edp, etp_ep, cp_inner, cp_outer };
-inline constexpr int group_kind_count = 12;
+/// Of dp and edp, `inner`: the slice of the group that shares one copy of what is sharded; `outer`:
+/// the ranks of one place in all slices (num_distributed_optimizer_instances of them).
+enum class GroupKind {
+  tp,
+  cp,
+  dp,
+  dp_cp,
+  pp,
+  embedding,
+  ep,
+  etp,
+  edp,
+  etp_ep,
+  cp_inner,
+  cp_outer,
+  dp_inner,
+  dp_outer,
+  edp_inner,
+  edp_outer
+};
+inline constexpr int group_kind_count = 16;
+/// Groups of the expert mesh.
+constexpr bool is_expert(GroupKind kind) {
+  return kind == GroupKind::ep || kind == GroupKind::etp || kind == GroupKind::edp ||
+         kind == GroupKind::etp_ep || kind == GroupKind::edp_inner || kind == GroupKind::edp_outer;
+}
 const char* name(GroupKind kind);
 
 /// Sizes and groups; ranks are numbered in launcher order.

@@ -54,9 +54,7 @@ CheckReport make_check(const Scenario& s) {
     std::erase_if(report.straddling,
                   [](const Straddling& x) { return x.kind == GroupKind::embedding; });
   if (!s.model.moe.present())
-    std::erase_if(report.straddling, [](const Straddling& x) {
-      return x.kind == GroupKind::ep || x.kind == GroupKind::etp || x.kind == GroupKind::edp;
-    });
+    std::erase_if(report.straddling, [](const Straddling& x) { return is_expert(x.kind); });
   report.stages = inventory(s);
   report.buckets = bucket_rows(s, report.stages);
   const auto peak = std::max_element(report.stages.begin(), report.stages.end(),

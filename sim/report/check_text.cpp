@@ -87,7 +87,7 @@ void write_groups(Page& page, const Scenario& s, const CheckReport& r) {
             "straddling", s.cluster.nvlink_domain);
   for (int k = 0; k < group_kind_count; ++k) {
     const auto kind = static_cast<GroupKind>(k);
-    const bool moe = kind == GroupKind::ep || kind == GroupKind::etp || kind == GroupKind::edp;
+    const bool moe = is_expert(kind);
     if (mesh.group_size(kind) < 2 || (moe && !s.model.moe.present())) continue;
     if (kind == GroupKind::embedding && !s.model.tied_embeddings) continue;
     const auto row = std::find_if(r.straddling.begin(), r.straddling.end(),

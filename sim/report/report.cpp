@@ -111,9 +111,7 @@ Report make_report(const Scenario& scenario, const LoweredStep& step, const Time
     std::erase_if(report.straddling,
                   [](const Straddling& s) { return s.kind == GroupKind::embedding; });
   if (!scenario.model.moe.present())
-    std::erase_if(report.straddling, [](const Straddling& s) {
-      return s.kind == GroupKind::ep || s.kind == GroupKind::etp || s.kind == GroupKind::edp;
-    });
+    std::erase_if(report.straddling, [](const Straddling& s) { return is_expert(s.kind); });
   return report;
 }
 

@@ -98,7 +98,7 @@ const std::vector<Row> expert_rows{
 const std::vector<Row> sharding_rows{
     {"config.py: Megatron-FSDP switches the distributed optimizer on", dense,
      "d.use_megatron_fsdp=true", "d.use_distributed_optimizer=true",
-     "silent fsdp-forces-distributed-optimizer; advice not-simulated-yet"},
+     "silent fsdp-forces-distributed-optimizer"},
     {"config.py: either section switches it on", dense, "sharded dist.use_megatron_fsdp=true",
      "d.use_distributed_optimizer=true", ""},
     {"config.py: and clears average_in_collective", dense,

@@ -19,7 +19,8 @@ struct Run {
 };
 
 /// Hidden 1024, 16 heads of 64, plain MLP of 4096, sequence 2048; `words` are overrides.
-inline Scenario tiny(const Run& r, std::vector<std::string> words = {}) {
+inline Scenario tiny(const Run& r, std::vector<std::string> words = {},
+                     Strictness strictness = Strictness::first_error) {
   const auto number = [](int64_t n) { return std::to_string(n); };
   const auto boolean = [](bool b) { return std::string(b ? "true" : "false"); };
   std::ostringstream text;
@@ -41,7 +42,7 @@ inline Scenario tiny(const Run& r, std::vector<std::string> words = {}) {
   if (r.vp > 0) put("model.virtual_pipeline_model_parallel_size", number(r.vp));
   put("model.sequence_parallel", boolean(r.sp));
   put("model.tp_comm_overlap", boolean(r.tp_overlap));
-  return read_scenario_text(text.str(), "tiny.json", words, "", find_data());
+  return read_scenario_text(text.str(), "tiny.json", words, "", find_data(), strictness);
 }
 
 /// The step of one device a stage.
