@@ -27,6 +27,7 @@ Examples
   stepsim list models
   stepsim collective all_reduce --cluster dgx-h100:2        the table of nccl-tests, predicted
   stepsim validate --collectives rows.csv                   predicted against measured
+  stepsim validate --rows tests/published/moe.jsonl         the same of whole steps
 
 A scenario is a Megatron-Bridge configuration (model, ddp, comm_overlap, mixed_precision, dataset,
 train ...) plus a cluster. Any key can be overridden with its dotted name. Overlap is never an
@@ -102,6 +103,10 @@ FILE.csv: a header line, then one measurement a line with the columns system, gp
 fabric, op, algo, msg_bytes, time_us and, where known, nccl_version and notes.
 tests/published/collectives.csv is one. hardware/measurements/collectives.json says which of our
 systems a row's words mean, and is yours to extend.
+FILE.jsonl: one measured step a line: {"id", "group", "tier", "release", "newest", "suspect",
+"measured": {"step_time_seconds"}, "scenario": {...}}, as in tests/published/dense.jsonl. Models are
+looked up in models/ beside the file too, systems in systems/ and systems.json. What nobody
+published and Megatron needs is assumed, and said.
 )";
 
 void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
@@ -126,6 +131,7 @@ void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
   CLI::App* against = app.add_subcommand("validate", "predicted against measured, worst first");
   against->add_option("--collectives", validate.collectives, "measured collectives")
       ->type_name("FILE.csv");
+  against->add_option("--rows", validate.rows, "measured steps")->type_name("FILE.jsonl");
   against->add_option("--json", validate.json_file, "write rows and errors as JSON (- = stdout)")
       ->type_name("FILE");
   against->footer(validate_footer);

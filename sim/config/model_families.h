@@ -35,8 +35,9 @@ struct FamilyRow {
   bool ffn_is_expert = false;  ///< intermediate_size is the width of one expert
   int shared_experts = 0;      ///< n_shared_experts when the file does not say
   bool expert_bias = false;    ///< unless topk_method says otherwise
-  int first_dense = 0;         ///< first_k_dense_replace when the file does not say
-  bool latent = false;         ///< multi-latent attention
+  bool sigmoid_scores = false;
+  int first_dense = 0;  ///< first_k_dense_replace when the file does not say
+  bool latent = false;  ///< multi-latent attention
   bool qk_norm_whole = false, post_norms = false, parallel_residual = false, sinks = false;
   bool pattern = false;       ///< hybrid_override_pattern says what each layer holds
   bool delta_layers = false;  ///< gated delta nets between layers of attention

@@ -16,6 +16,7 @@ struct Moe {
   int64_t latent = 0;                ///< width that routed experts work in; 0 = the hidden size
   bool shared_gate = false;          ///< a learnt gate scales the shared expert's output
   bool expert_bias = false;          ///< a score bias per expert: a buffer, not a parameter
+  bool sigmoid_scores = false;       ///< the router scores experts one by one, not by a softmax
   bool router_fp32 = false;          ///< moe_router_dtype fp32: probabilities travel in 4 bytes
   int groups = 0, groups_top_k = 0;  ///< group-limited routing; 0 = not limited
   std::vector<bool> layers{};        ///< one a decoder layer: is it a MoE layer

@@ -126,6 +126,7 @@ void read_experts(Model& model, const Reader& config, const FamilyRow& family) {
   moe.shared_gate = family.shared_gate && moe.shared_ffn_hidden > 0;
   moe.expert_bias = family.expert_bias;
   if (config.has("topk_method")) moe.expert_bias = config.string("topk_method", "") == "noaux_tc";
+  moe.sigmoid_scores = family.sigmoid_scores;
   moe.groups = config.integer("n_group", 0, no_or_experts_range);
   moe.groups_top_k = config.integer("topk_group", 0, no_or_experts_range);
   if (moe.groups > 0 && moe.experts % moe.groups != 0)
@@ -165,7 +166,10 @@ void override_experts(Model& model, const Reader& section, int layers_before) {
               section.has("moe_ffn_hidden_size") ? "moe_ffn_hidden_size" : "num_moe_experts");
   moe.shared_gate = section.boolean("moe_shared_expert_gate", moe.shared_gate);
   moe.expert_bias = section.boolean("moe_router_enable_expert_bias", moe.expert_bias);
-  static const std::vector<std::string> dtypes{"fp32", "fp64"};
+  static const std::vector<std::string> scores{"softmax", "sigmoid", "sqrtsoftplus"},
+      dtypes{"fp32", "fp64"};
+  if (section.has("moe_router_score_function"))
+    moe.sigmoid_scores = section.choice("moe_router_score_function", "", scores) != "softmax";
   if (section.has("moe_router_dtype"))
     moe.router_fp32 = !section.choice("moe_router_dtype", "", dtypes).empty();
   moe.groups = section.integer("moe_router_num_groups", moe.groups, no_or_experts_range);

@@ -156,8 +156,7 @@ void resolve_moe_runtime(const ScenarioSections& sections, Scenario& scenario) {
       model.boolean("moe_router_padding_for_quantization", false) || older_name;
   moe.pad_multiple = pad_multiple(moe, scenario.precision);
   const bool pre_softmax = model.boolean("moe_router_pre_softmax", false);
-  if (scenario.model.moe.top_k == 1 && !pre_softmax &&
-      model.string("moe_router_score_function", "softmax") == "softmax")
+  if (scenario.model.moe.top_k == 1 && !pre_softmax && !scenario.model.moe.sigmoid_scores)
     refuse(sections, scenario, model, "moe_router_pre_softmax", "top1-needs-pre-softmax",
            "must be true with moe_router_topk 1: a softmax over one expert is always 1");
 }

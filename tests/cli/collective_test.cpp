@@ -141,6 +141,10 @@ TEST_CASE("collective and validate: bad input exits 2 with one line") {
            {"validate --collectives no/such.csv", "no/such.csv"},
            {"validate --collectives tests/published", "is a directory; expected a CSV file"},
            {"validate --collectives README.md", "README.md:1:1: has no column"},
+           {"validate --rows no/such.jsonl", "no/such.jsonl"},
+           {"validate --rows tests/published", "is a directory; expected a file of JSON lines"},
+           {"validate --rows README.md", "README.md:1#1:1: "},
+           {"validate --rows a --collectives b", "/--rows: cannot be combined"},
        }) {
     CAPTURE(std::string(refusal.first));
     const auto [code, said] = refused_words(refusal.first);
@@ -165,4 +169,17 @@ TEST_CASE("validate --json") {
   for (const char* key : {"count", "mean_abs", "median_abs", "p90_abs", "max_abs", "bias"})
     CHECK(body.at("statistics").at("overall").contains(key));
   CHECK(body.at("statistics").at("by_group").size() > 30);
+}
+
+TEST_CASE("validate --rows --json") {
+  const auto body =
+      nlohmann::json::parse(output("validate --rows tests/published/dense_cp_a2a.jsonl --json -"));
+  CHECK(body.at("rows").size() == 7);
+  for (const auto& row : body.at("rows")) {
+    CHECK(row.at("tier") == "A");
+    CHECK(row.at("measured_seconds").get<double>() > 0);
+    CHECK(row.at("predicted_seconds").is_null() == row.at("failure").is_string());
+    CHECK(row.at("relative_error").is_null() == row.at("failure").is_string());
+  }
+  CHECK(body.at("statistics").contains("overall"));
 }
