@@ -293,18 +293,12 @@ inline const std::vector<Case> cases{
     {"latent attention", Where::model, "kv_lora_rank = 512",
      "m/config.json#/kv_lora_rank: multi-latent attention"},
     {"expert parallelism", Where::scenario, "model.expert_model_parallel_size = 8",
-     "x.json#/model/expert_model_parallel_size: asks for expert parallelism"},
-    {"FSDP", Where::scenario, "ddp.use_megatron_fsdp = true",
-     "x.json#/ddp/use_megatron_fsdp: asks for fully sharded data parallelism"},
+     "x.json#/model/expert_model_parallel_size: needs num_moe_experts: this model is dense; got 8"},
     {"MXFP8", Where::scenario, "mixed_precision = \"bf16_with_mxfp8_mixed\"",
      "x.json#/mixed_precision: 'bf16_with_mxfp8_mixed' is not simulated in this release"},
     {"recompute module", Where::scenario,
-     "model.recompute_granularity = \"selective\"; model.recompute_modules = [\"moe\"]",
-     "x.json#/model/recompute_modules: 'moe' is not simulated in this release; valid: core_attn, "
-     "layernorm, mlp"},
-    {"later schedule", Where::scenario, "pipeline.schedule = \"zb_h1\"",
-     "x.json#/pipeline/schedule: 'zb_h1' runs the halves of a backward apart: in this release with "
-     "given costs only"},
+     "model.recompute_granularity = \"selective\"; model.recompute_modules = [\"gdn_norm_out\"]",
+     "x.json#/model/recompute_modules: gdn_norm_out needs gated delta networks"},
     {"schedule without halves", Where::scenario,
      "pipeline.schedule = \"zb_2p\"; costs = {\"forward_seconds\": 1, \"backward_seconds\": 2}",
      "x.json#/costs/backward_seconds: 'zb_2p' runs the halves of a backward apart; expected "
@@ -313,8 +307,8 @@ inline const std::vector<Case> cases{
      "pipeline.schedule = \"zb_h1\"; model.virtual_pipeline_model_parallel_size = 2",
      "x.json#/pipeline/schedule: 'zb_h1' has one chunk per rank; leave "
      "virtual_pipeline_model_parallel_size unset, got 2"},
-    {"misspelt schedule", Where::scenario, "pipeline.schedule = \"dualpipev\"",
-     "x.json#/pipeline/schedule: unknown name 'dualpipev'; did you mean 'dualpipe_v'?"},
+    {"misspelt schedule", Where::scenario, "pipeline.schedule = \"dualpipe-v\"",
+     "x.json#/pipeline/schedule: unknown name 'dualpipe-v'; did you mean 'dualpipe_v'?"},
     {"order of too few lines", Where::scenario, "pipeline.order = \"F0 B0\"",
      "x.json#/pipeline/order: must have a line for each of PP 2 ranks; it has 1"},
     {"order of no computations", Where::scenario, "pipeline.order = \"F0 X0\"",

@@ -111,7 +111,7 @@ TEST_CASE("experts, by hand: the chosen ones and the shared one, through a laten
 TEST_CASE("a window limits the layers it names") {
   Scenario s = hand();
   const Scenario full = s;
-  s.model.window = {4, {true, false}};
+  s.model.window = {.tokens = 4, .layers = {true, false}};
   // 4 - 4*3/22 keys instead of 5.5, in both products of 10 features.
   CHECK(added(s, full) == doctest::Approx(2 * 10 * (4 - 12 / 22.0 - 5.5)));
 }

@@ -34,8 +34,9 @@ int64_t sum(const std::vector<ParameterTensor>& v) {
 
 int64_t parts(const Model& m) {
   const bool output_weight = !m.tied_embeddings;
-  return sum(embedding_parameters(m, 1)) + m.layers * sum(layer_parameters(m, 0, {})) +
-         sum(head_parameters(m, 1, output_weight));
+  int64_t layers = 0;
+  for (int i = 0; i < m.layers; ++i) layers += sum(layer_parameters(m, i, {}));
+  return sum(embedding_parameters(m, 1)) + layers + sum(head_parameters(m, 1, output_weight));
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ TEST_CASE("published layer times within 15%, and what sequence parallelism and r
     const Mesh mesh(s.parallel);
     const Fabric fabric(s.cluster);
     const LayerTemplates make(s, {place(mesh.group(GroupKind::tp, 0), fabric), {}});
-    const double forward = seconds(s, make.layer_forward(false, false));
-    const double backward = seconds(s, make.layer_backward(false, kind == "full"));
+    const double forward = seconds(s, make.layer_forward({}, false));
+    const double backward = seconds(s, make.layer_backward({}, kind == "full"));
     const double measured_forward = row.at("forward_seconds"),
                  measured_backward = row.at("backward_seconds");
     fmt::print(

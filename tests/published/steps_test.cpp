@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "sim/base/error.h"
 #include "sim/study/validate_steps.h"
 #include "tests/published/rows.h"
 
