@@ -12,6 +12,7 @@
 #include "sim/config/model.h"
 #include "sim/config/moe_runtime.h"
 #include "sim/config/parallelism.h"
+#include "sim/config/precision.h"
 #include "sim/config/software.h"
 
 namespace stepsim {
@@ -23,17 +24,6 @@ struct Finding {
   Kind kind = Kind::advice;
   std::string key, pointer, requested, effective, reason;
   std::string file{};  ///< that `pointer` is in
-};
-
-enum class Fp8Recipe { none, delayed, current, blockwise, mxfp8, nvfp4 };
-/// Compute and storage types.
-struct Precision {
-  std::string recipe = "bf16_mixed";
-  Dtype parameters = Dtype::bf16;  ///< compute type of everything that is not quantised
-  Fp8Recipe fp8 = Fp8Recipe::none;
-  bool fp8_param_gather = false;
-  int bf16_first_layers = 0, bf16_last_layers = 0;  ///< of the model, kept out of fp8
-  bool grad_reduce_in_fp32 = true;
 };
 
 /// How one tensor-parallel GEMM hides its collective (semantics: Transformer Engine userbuffers).
@@ -106,7 +96,7 @@ struct Scenario {
   std::optional<GivenCosts> costs;
   Software software;
   LaunchEnv launch_env;
-  bool full_iteration_graph = false;                ///< cuda_graph_impl local, scope full_iteration
+  bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration
   /// CUDA graphs around these parts of a layer; `graph_moe`: everything between its dispatch and
   /// its end.
   bool graph_attention = false, graph_mlp = false, graph_router = false, graph_preprocess = false,

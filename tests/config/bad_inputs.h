@@ -297,7 +297,8 @@ inline const std::vector<Case> cases{
     {"FSDP", Where::scenario, "ddp.use_megatron_fsdp = true",
      "x.json#/ddp/use_megatron_fsdp: asks for fully sharded data parallelism"},
     {"MXFP8", Where::scenario, "mixed_precision = \"bf16_with_mxfp8_mixed\"",
-     "x.json#/mixed_precision: 'bf16_with_mxfp8_mixed' is not simulated in this release"},
+     "x.json#/mixed_precision: recipe 'bf16_with_mxfp8_mixed' needs GEMMs that GPU 'g' has no rate "
+     "for"},
     {"recompute module", Where::scenario,
      "model.recompute_granularity = \"selective\"; model.recompute_modules = [\"moe\"]",
      "x.json#/model/recompute_modules: 'moe' is not simulated in this release; valid: core_attn, "
