@@ -15,42 +15,54 @@ struct RecipeRow {
   Dtype dtype;
   Fp8Recipe fp8;
   bool fp8_param_gather;
-  bool bf16_ends;  ///< first and last layer stay out of fp8
+  int first, last;  ///< layers at the ends that stay out of fp8; -1: none unless asked for
   bool grad_reduce_in_fp32;
-  std::string_view refused;  ///< why this release does not simulate it; "" = it does
 };
-constexpr std::string_view later =
-    "is not simulated in this release (bf16, fp16 and per-tensor fp8 are)";
-constexpr std::array<RecipeRow, 9> recipe_rows{{
-    {"bf16_mixed", Dtype::bf16, Fp8Recipe::none, false, false, true, ""},
-    {"fp16_mixed", Dtype::fp16, Fp8Recipe::none, false, false, false, ""},
-    {"bf16_with_fp8_delayed_scaling_mixed", Dtype::bf16, Fp8Recipe::delayed, true, false, true, ""},
-    {"fp16_with_fp8_delayed_scaling_mixed", Dtype::fp16, Fp8Recipe::delayed, true, false, false,
-     ""},
-    {"bf16_with_fp8_current_scaling_mixed", Dtype::bf16, Fp8Recipe::current, true, true, true, ""},
-    {"fp16_with_fp8_current_scaling_mixed", Dtype::fp16, Fp8Recipe::current, true, true, false, ""},
-    {"bf16_with_mxfp8_mixed", Dtype::bf16, Fp8Recipe::mxfp8, true, false, true, later},
-    {"bf16_with_fp8_subchannel_scaling_mixed", Dtype::bf16, Fp8Recipe::blockwise, false, false,
-     true, later},
-    {"bf16_with_nvfp4_mixed", Dtype::bf16, Fp8Recipe::nvfp4, true, false, true, later},
+constexpr std::array<RecipeRow, 14> recipe_rows{{
+    {"bf16_mixed", Dtype::bf16, Fp8Recipe::none, false, -1, -1, true},
+    {"fp16_mixed", Dtype::fp16, Fp8Recipe::none, false, -1, -1, false},
+    {"bf16_with_fp8_delayed_scaling_mixed", Dtype::bf16, Fp8Recipe::delayed, true, -1, -1, true},
+    {"fp16_with_fp8_delayed_scaling_mixed", Dtype::fp16, Fp8Recipe::delayed, true, -1, -1, false},
+    {"bf16_with_fp8_current_scaling_mixed", Dtype::bf16, Fp8Recipe::current, true, 1, 1, true},
+    {"fp16_with_fp8_current_scaling_mixed", Dtype::fp16, Fp8Recipe::current, true, 1, 1, false},
+    {"bf16_with_mxfp8_mixed", Dtype::bf16, Fp8Recipe::mxfp8, true, -1, -1, true},
+    {"fp16_with_mxfp8_mixed", Dtype::fp16, Fp8Recipe::mxfp8, true, -1, -1, false},
+    {"bf16_with_fp8_subchannel_scaling_mixed", Dtype::bf16, Fp8Recipe::blockwise, false, -1, -1,
+     true},
+    {"fp16_with_fp8_subchannel_scaling_mixed", Dtype::fp16, Fp8Recipe::blockwise, false, -1, -1,
+     false},
+    {"bf16_with_nvfp4_mixed", Dtype::bf16, Fp8Recipe::nvfp4, true, -1, -1, true},
+    {"nemotron_h_bf16_with_fp8_current_scaling_mixed", Dtype::bf16, Fp8Recipe::current, true, 2, 2,
+     true},
+    {"nanov2_bf16_with_fp8_current_scaling_mixed", Dtype::bf16, Fp8Recipe::blockwise, true, 2, 2,
+     true},
+    {"nemotron_3_super_bf16_with_nvfp4_mixed", Dtype::bf16, Fp8Recipe::nvfp4, true, 0, 14, true},
 }};
 
-const RecipeRow& recipe_named(const ScenarioSections& sections, Scenario& scenario,
-                              const std::string& name) {
+const RecipeRow& recipe_named(const ScenarioSections& sections, const std::string& given) {
   const Reader& section = sections.recipe_is_text ? sections.top : sections.mixed_precision;
   const std::string key = sections.recipe_is_text ? "mixed_precision" : "recipe";
+  // Bridge registers every name with hyphens too.
+  std::string name = given;
+  for (char& c : name)
+    if (c == '-') c = '_';
   std::vector<std::string> names;
   for (const RecipeRow& row : recipe_rows) {
-    if (row.name == name) {
-      if (!row.refused.empty())
-        not_simulated(sections, scenario, section, key,
-                      "'" + name + "' " + std::string(row.refused));
-      return row;
-    }
+    if (row.name == name) return row;
     names.emplace_back(row.name);
   }
   section.fail(key, "unknown recipe '" + printable(name) + "'" + suggestion(name, names));
 }
+
+/// fp8_recipe, as transformer_config.py names them.
+struct Fp8Row {
+  std::string_view name;
+  Fp8Recipe recipe;
+};
+constexpr std::array<Fp8Row, 4> fp8_rows{{{"delayed", Fp8Recipe::delayed},
+                                          {"tensorwise", Fp8Recipe::current},
+                                          {"blockwise", Fp8Recipe::blockwise},
+                                          {"mxfp8", Fp8Recipe::mxfp8}}};
 
 void fp8_fields(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& mixed = sections.mixed_precision;
@@ -66,43 +78,72 @@ void fp8_fields(const ScenarioSections& sections, Scenario& scenario) {
   static const std::vector<std::string> recipes{"delayed", "tensorwise", "blockwise", "mxfp8",
                                                 "custom"};
   mixed.choice("fp8_recipe", "", recipes);
-  if (recipe == "mxfp8" || recipe == "blockwise" || recipe == "custom")
+  if (recipe == "custom")
     not_simulated(sections, scenario, mixed, "fp8_recipe",
-                  "'" + recipe + "' " + std::string(later));
+                  "'custom' names quantizers of its own and is not simulated");
   // The recipe alone switches nothing on: fp8 does (transformer_config.py).
   if (precision.fp8 == Fp8Recipe::none) return;
-  precision.fp8 = recipe == "delayed"     ? Fp8Recipe::delayed
-                  : recipe == "blockwise" ? Fp8Recipe::blockwise
-                  : recipe == "mxfp8"     ? Fp8Recipe::mxfp8
-                                          : Fp8Recipe::current;
+  for (const Fp8Row& row : fp8_rows)
+    if (row.name == recipe) precision.fp8 = row.recipe;
+}
+
+/// fp4 switches NVFP4 on, whatever the recipe's name says.
+void fp4_fields(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& mixed = sections.mixed_precision;
+  Precision& precision = scenario.precision;
+  static const std::vector<std::string> formats{"e2m1"}, recipes{"nvfp4", "custom"};
+  const bool on = !mixed.choice("fp4", "", formats).empty();
+  if (on && precision.fp8 != Fp8Recipe::none && precision.fp8 != Fp8Recipe::nvfp4)
+    refuse(sections, scenario, mixed, "fp4", "fp4-excludes-fp8", "cannot be combined with fp8");
+  if (mixed.choice("fp4_recipe", "", recipes) == "custom")
+    not_simulated(sections, scenario, mixed, "fp4_recipe",
+                  "'custom' names quantizers of its own and is not simulated");
+  if (on) precision.fp8 = Fp8Recipe::nvfp4;
 }
 
 }  // namespace
+
+Dtype gemm_dtype(const Precision& precision) {
+  switch (precision.fp8) {
+    case Fp8Recipe::none:
+      return precision.parameters;
+    case Fp8Recipe::delayed:
+    case Fp8Recipe::current:
+      return Dtype::fp8;
+    case Fp8Recipe::blockwise:
+      return Dtype::fp8_block;
+    case Fp8Recipe::mxfp8:
+      return Dtype::mxfp8;
+    case Fp8Recipe::nvfp4:
+      return Dtype::nvfp4;
+  }
+  return precision.parameters;
+}
 
 void resolve_precision(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& mixed = sections.mixed_precision;
   Precision& precision = scenario.precision;
   precision.recipe = mixed.string("recipe", "bf16_mixed");
-  const RecipeRow& row = recipe_named(sections, scenario, precision.recipe);
+  const RecipeRow& row = recipe_named(sections, precision.recipe);
+  precision.recipe = row.name;
   precision.parameters = row.dtype;
   precision.fp8 = row.fp8;
   fp8_fields(sections, scenario);
-  for (const char* key : {"fp4", "fp4_recipe"})
-    if (mixed.has(key)) {
-      if (precision.fp8 != Fp8Recipe::none && precision.fp8 != Fp8Recipe::nvfp4)
-        refuse(sections, scenario, mixed, key, "fp4-excludes-fp8", "cannot be combined with fp8");
-      not_simulated(sections, scenario, mixed, key, "4-bit training " + std::string(later));
-    }
+  fp4_fields(sections, scenario);
   // Bridge reads both spellings, the older one last.
   precision.fp8_param_gather =
       precision.fp8 != Fp8Recipe::none &&
       mixed.boolean("fp8_param_gather", mixed.boolean("fp8_param", row.fp8_param_gather));
-  const bool ends = mixed.boolean("first_last_layers_bf16", row.bf16_ends);
+  const bool ends = mixed.boolean("first_last_layers_bf16", row.first >= 0);
   if (ends && precision.fp8 == Fp8Recipe::delayed)
     refuse(sections, scenario, mixed, "first_last_layers_bf16", "bf16-ends-exclude-delayed-scaling",
            "cannot be combined with delayed scaling (Megatron-Core refuses it)");
-  const int first = mixed.integer("num_layers_at_start_in_bf16", 1, any_count),
-            last = mixed.integer("num_layers_at_end_in_bf16", 1, any_count);
+  // Bridge's MixedPrecisionConfig holds 0 and writes it over Megatron-Core's 1.
+  const int otherwise = sections.dialect == Dialect::megatron_lm ? 1 : 0;
+  const int first = mixed.integer("num_layers_at_start_in_bf16",
+                                  row.first >= 0 ? row.first : otherwise, any_count),
+            last = mixed.integer("num_layers_at_end_in_bf16", row.last >= 0 ? row.last : otherwise,
+                                 any_count);
   if (ends && precision.fp8 != Fp8Recipe::none) {
     precision.bf16_first_layers = first;
     precision.bf16_last_layers = last;

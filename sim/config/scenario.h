@@ -14,6 +14,7 @@
 #include "sim/config/moe_routing.h"
 #include "sim/config/moe_runtime.h"
 #include "sim/config/parallelism.h"
+#include "sim/config/precision.h"
 #include "sim/config/software.h"
 
 namespace stepsim {
@@ -25,19 +26,6 @@ struct Finding {
   Kind kind = Kind::advice;
   std::string key, pointer, requested, effective, reason;
   std::string file{};  ///< that `pointer` is in
-};
-
-enum class Fp8Recipe { none, delayed, current, blockwise, mxfp8, nvfp4 };
-/// Compute and storage types.
-struct Precision {
-  std::string recipe = "bf16_mixed";
-  Dtype parameters = Dtype::bf16;  ///< compute type of everything that is not quantised
-  Fp8Recipe fp8 = Fp8Recipe::none;
-  bool fp8_param_gather = false;
-  int bf16_first_layers = 0, bf16_last_layers = 0;  ///< of the model, kept out of fp8
-  bool grad_reduce_in_fp32 = true;
-  /// Of one gradient element, accumulated and reduced.
-  double gradient_bytes() const { return grad_reduce_in_fp32 ? 4 : 2; }
 };
 
 /// How one tensor-parallel GEMM hides its collective (semantics: Transformer Engine userbuffers).

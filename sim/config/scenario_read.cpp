@@ -157,7 +157,7 @@ void check_device(const ScenarioSections& sections, const Scenario& scenario) {
     return device.gemm[static_cast<size_t>(dtype)].peak.value > 0;
   };
   const Precision& precision = scenario.precision;
-  if (runs(precision.parameters) && (precision.fp8 == Fp8Recipe::none || runs(Dtype::fp8))) return;
+  if (runs(precision.parameters) && runs(gemm_dtype(precision))) return;
   const std::string message = "recipe '" + precision.recipe + "' needs GEMMs that GPU '" +
                               device.name + "' has no rate for";
   if (sections.recipe_is_text || !sections.mixed_precision.present())

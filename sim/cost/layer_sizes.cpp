@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/cost/quantise.h"
+#include "sim/cost/quantize.h"
 
 namespace stepsim {
 

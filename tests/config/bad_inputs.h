@@ -295,7 +295,8 @@ inline const std::vector<Case> cases{
     {"expert parallelism", Where::scenario, "model.expert_model_parallel_size = 8",
      "x.json#/model/expert_model_parallel_size: needs num_moe_experts: this model is dense; got 8"},
     {"MXFP8", Where::scenario, "mixed_precision = \"bf16_with_mxfp8_mixed\"",
-     "x.json#/mixed_precision: 'bf16_with_mxfp8_mixed' is not simulated in this release"},
+     "x.json#/mixed_precision: recipe 'bf16_with_mxfp8_mixed' needs GEMMs that GPU 'g' has no rate "
+     "for"},
     {"recompute module", Where::scenario,
      "model.recompute_granularity = \"selective\"; model.recompute_modules = [\"gdn_norm_out\"]",
      "x.json#/model/recompute_modules: gdn_norm_out needs gated delta networks"},

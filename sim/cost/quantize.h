@@ -10,11 +10,13 @@ namespace stepsim {
 /// A tensor that is quantised: forward input of a GEMM, gradient of its output, weight.
 enum class Operand { input, gradient, weight };
 
-/// Type in which a layer's GEMMs run; Precision::parameters without a recipe.
-Dtype gemm_dtype(const Precision& precision);
+/// Type of a layer's GEMMs. `quantized`: the layer is none of those that stay in 16 bits.
+inline Dtype gemm_dtype(const Precision& precision, bool quantized) {
+  return quantized ? gemm_dtype(precision) : precision.parameters;
+}
 /// Bytes that the passes which quantise one element move, in both of the layouts that the three
 /// GEMMs of a linear module ask for. 0 without a recipe.
-double quantise_bytes(const Precision& precision, Operand operand);
+double quantize_bytes(const Precision& precision, Operand operand);
 /// One quantised element with its share of the scales: a saved input of a GEMM, one layout of a
 /// weight, an element of a gather between tensor-parallel ranks.
 double operand_bytes(const Precision& precision);

@@ -1,5 +1,5 @@
 // What the recipes of Megatron-Bridge's mixed_precision.py cost: types, passes, bytes.
-#include "sim/cost/quantise.h"
+#include "sim/cost/quantize.h"
 
 #include <doctest/doctest.h>
 
@@ -56,10 +56,10 @@ TEST_CASE("finer scales take heavier passes") {
   double last = 0;
   for (const Fp8Recipe r : {Fp8Recipe::none, Fp8Recipe::delayed, Fp8Recipe::blockwise,
                             Fp8Recipe::mxfp8, Fp8Recipe::nvfp4}) {
-    CHECK(quantise_bytes(recipe(r), Operand::input) >= last);
-    last = quantise_bytes(recipe(r), Operand::input);
+    CHECK(quantize_bytes(recipe(r), Operand::input) >= last);
+    last = quantize_bytes(recipe(r), Operand::input);
   }
   // Current scaling reads every element once more for the maximum.
-  CHECK(quantise_bytes(recipe(Fp8Recipe::current), Operand::gradient) ==
-        quantise_bytes(recipe(Fp8Recipe::delayed), Operand::gradient) + 2);
+  CHECK(quantize_bytes(recipe(Fp8Recipe::current), Operand::gradient) ==
+        quantize_bytes(recipe(Fp8Recipe::delayed), Operand::gradient) + 2);
 }

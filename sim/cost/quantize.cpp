@@ -1,4 +1,4 @@
-#include "sim/cost/quantise.h"
+#include "sim/cost/quantize.h"
 
 #include <array>
 
@@ -7,42 +7,37 @@ namespace stepsim {
 namespace {
 
 /// One recipe. Bytes an element of the passes that quantise it.
-struct QuantiseRow {
+struct QuantizeRow {
   Fp8Recipe recipe;
-  Dtype dtype;
   double tensor, weight;
 };
 // Bytes are those that the kernel's measured time is worth at the sustained memory bandwidth of its
-// GPU (hardware/gpus), where there is a measurement: tests/cost/quantise_test.cpp. Per-tensor
+// GPU (hardware/gpus), where there is a measurement: tests/cost/quantize_test.cpp. Per-tensor
 // scaling reads 16 bits and writes two layouts of one byte; current scaling reads once more for the
 // maximum. Blocks: the same pass writes both layouts and their scales. NVFP4 reads once for the
 // maximum behind a Hadamard transform, then transforms again and writes both layouts; weights have
 // no transform.
-constexpr std::array<QuantiseRow, 6> quantise_rows{{
-    {Fp8Recipe::none, Dtype::bf16, 0, 0},
-    {Fp8Recipe::delayed, Dtype::fp8, 4, 4},
-    {Fp8Recipe::current, Dtype::fp8, 6, 6},
-    {Fp8Recipe::blockwise, Dtype::fp8_block, 4.4, 4.4},
-    {Fp8Recipe::mxfp8, Dtype::mxfp8, 5, 5},
-    {Fp8Recipe::nvfp4, Dtype::nvfp4, 11, 10},
+constexpr std::array<QuantizeRow, 6> quantize_rows{{
+    {Fp8Recipe::none, 0, 0},
+    {Fp8Recipe::delayed, 4, 4},
+    {Fp8Recipe::current, 6, 6},
+    {Fp8Recipe::blockwise, 4.4, 4.4},
+    {Fp8Recipe::mxfp8, 5, 5},
+    {Fp8Recipe::nvfp4, 11, 10},
 }};
 
-const QuantiseRow& row_of(Fp8Recipe recipe) {
-  for (const QuantiseRow& row : quantise_rows)
+const QuantizeRow& row_of(Fp8Recipe recipe) {
+  for (const QuantizeRow& row : quantize_rows)
     if (row.recipe == recipe) return row;
-  return quantise_rows.front();
+  return quantize_rows.front();
 }
 
 constexpr double sixteen_bits = 2;
 
 }  // namespace
 
-Dtype gemm_dtype(const Precision& p) {
-  return p.fp8 == Fp8Recipe::none ? p.parameters : row_of(p.fp8).dtype;
-}
-
-double quantise_bytes(const Precision& p, Operand operand) {
-  const QuantiseRow& row = row_of(p.fp8);
+double quantize_bytes(const Precision& p, Operand operand) {
+  const QuantizeRow& row = row_of(p.fp8);
   return operand == Operand::weight ? row.weight : row.tensor;
 }
 
