@@ -6,13 +6,9 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<GapRow, 3> gap_rows{{
-    {"multi-token prediction", "mtp_num_layers", true,
-     [](const Model& m) { return m.mtp_layers > 0; }},
+constexpr std::array<GapRow, 1> gap_rows{{
     {"parallel residual", "parallel_residual", false,
      [](const Model& m) { return m.parallel_residual; }},
-    {"norms behind attention and MLP", "post_norms", false,
-     [](const Model& m) { return m.post_norms; }},
 }};
 
 }  // namespace

@@ -47,6 +47,7 @@ class ChunkWriter {
   struct Templates {
     std::map<LayerKind, LayerSet> layers;
     std::map<PairKind, Template> pairs;
+    LayerSet prediction;  ///< of one depth
     Template embedding_forward, embedding_backward, head_forward;
     Template head_backward[2];  ///< with its weight gradient, and without
     Template head_weight_gradient;
@@ -56,6 +57,8 @@ class ChunkWriter {
   /// The whole of one direction is a list of units of work; these stamp one.
   void forward_unit(DeviceChunk chunk, int microbatch, int owner, TaskId& first);
   void backward_unit(DeviceChunk chunk, int microbatch, int owner);
+  void predictions_forward(DeviceChunk chunk, int microbatch, TaskId& first);
+  void predictions_backward(DeviceChunk chunk, int microbatch);
   void need(DeviceChunk chunk, int microbatch, int owner);
   void ready(DeviceChunk chunk, int microbatch, int owner);
   const LayerSet& set(int layer) const { return *of_layer_[static_cast<size_t>(layer)]; }
@@ -65,7 +68,7 @@ class ChunkWriter {
   DataParallelWriter& dp_;
   std::vector<std::unique_ptr<Templates>> templates_;  ///< by device
   Templates* now_ = nullptr;
-  std::unique_ptr<LayerTemplates> make_;  ///< of the device being written
+  std::unique_ptr<LayerTemplates> make_;   ///< of the device being written
   std::vector<const LayerSet*> of_layer_;  ///< of the device being written
   uint32_t device_ = 0;
 };
