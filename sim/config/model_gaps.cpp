@@ -6,9 +6,7 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<GapRow, 6> gap_rows{{
-    {"multi-token prediction", "mtp_num_layers", true,
-     [](const Model& m) { return m.mtp_layers > 0; }},
+constexpr std::array<GapRow, 4> gap_rows{{
     {"state-space layers", "hybrid_override_pattern", true,
      [](const Model& m) { return m.mamba.present(); }},
     {"gated delta nets", "linear_num_value_heads", true,
@@ -17,8 +15,6 @@ constexpr std::array<GapRow, 6> gap_rows{{
      [](const Model& m) { return m.attention_gate; }},
     {"parallel residual", "parallel_residual", false,
      [](const Model& m) { return m.parallel_residual; }},
-    {"norms behind attention and MLP", "post_norms", false,
-     [](const Model& m) { return m.post_norms; }},
 }};
 
 }  // namespace

@@ -77,7 +77,8 @@ double layer_activation_bytes(const Scenario& s, int layer, bool fp8) {
   const double sharded = z.local_tokens * z.hidden;
   const bool moe = s.model.moe.at(layer);
   const RecomputeModules& again = s.recompute_modules;
-  double bytes = sharded * 2 * 2.0;  // residual inputs
+  // Residual inputs, and of norms behind the branches what these made.
+  double bytes = sharded * 2 * (s.model.post_norms ? 4.0 : 2.0);
   // Norm outputs. Only a norm that is a module of its own can be recomputed; the MLP's goes with
   // it.
   if (!(again.layernorm && s.model.mla.present())) bytes += sharded * gemm_input;

@@ -52,6 +52,13 @@ void ChunkWriter::begin(uint32_t device) {
       found->second.backward_weight[again] = make.layer_backward_weight(kind, again);
     }
   }
+  if (s_.model.mtp_layers > 0) {
+    const LayerKind kind = layer_kind(s_, s_.model.layers - 1);
+    for (bool later : {false, true}) {
+      t.prediction.forward[later] = make.prediction_forward(kind, later && cast);
+      t.prediction.backward[later] = make.prediction_backward(kind, later);
+    }
+  }
   t.embedding_forward = make.embedding_forward();
   t.embedding_backward = make.embedding_backward();
   t.head_forward = make.head_forward();
@@ -134,17 +141,43 @@ void ChunkWriter::backward_weight(DeviceChunk chunk, int microbatch) {
   }
 }
 
+/// Their parameters are numbered with the chunk's last layer.
+void ChunkWriter::predictions_forward(DeviceChunk chunk, int microbatch, TaskId& first) {
+  const StageChunk& c = chunk.layers;
+  if (c.mtp > 0 && c.layer_count == 0 && !c.embedding)
+    need(chunk, {.forward = true, .microbatch = microbatch}, 0);
+  for (int depth = 0; depth < c.mtp; ++depth) {
+    const TaskId kernel = w_.stamp(device_, now_->prediction.forward[microbatch == 0],
+                                   pass_label(Pass::forward, chunk.number, microbatch));
+    if (first == no_task) first = kernel;
+  }
+}
+
+void ChunkWriter::predictions_backward(DeviceChunk chunk, int microbatch) {
+  const StageChunk& c = chunk.layers;
+  // Of whole layers only uniform recompute reaches prediction modules.
+  const bool again = s_.recompute == Recompute::full_uniform;
+  for (int depth = 0; depth < c.mtp; ++depth)
+    w_.stamp(device_, now_->prediction.backward[again],
+             pass_label(Pass::backward, chunk.number, microbatch));
+  if (c.mtp > 0 && c.layer_count == 0 && !c.embedding) ready(chunk, microbatch, 0);
+}
+
 TaskId ChunkWriter::forward(DeviceChunk chunk, int microbatch) {
   const StageChunk& c = chunk.layers;
   TaskId first = no_task;
-  for (int owner = c.embedding ? 0 : 1; owner <= c.layer_count + (c.head ? 1 : 0); ++owner)
+  for (int owner = c.embedding ? 0 : 1; owner <= c.layer_count; ++owner)
     forward_unit(chunk, microbatch, owner, first);
+  predictions_forward(chunk, microbatch, first);
+  if (c.head) forward_unit(chunk, microbatch, c.layer_count + 1, first);
   return first;
 }
 
 void ChunkWriter::backward(DeviceChunk chunk, int microbatch, bool input_only) {
   const StageChunk& c = chunk.layers;
-  for (int owner = c.layer_count + (c.head ? 1 : 0); owner >= (c.embedding ? 0 : 1); --owner)
+  if (c.head) backward_unit(chunk, microbatch, c.layer_count + 1, input_only);
+  predictions_backward(chunk, microbatch);
+  for (int owner = c.layer_count; owner >= (c.embedding ? 0 : 1); --owner)
     backward_unit(chunk, microbatch, owner, input_only);
 }
 
@@ -162,6 +195,7 @@ TaskId ChunkWriter::forward_backward(DeviceChunk forward, int forward_microbatch
   TaskId first = no_task;
   if (f.embedding) forward_unit(forward, forward_microbatch, 0, first);
   if (b.head) backward_unit(backward, backward_microbatch, b.layer_count + 1, false);
+  predictions_backward(backward, backward_microbatch);
   const int pairs = std::min(f.layer_count, b.layer_count);
   Label sent = pass_label(Pass::forward, forward.number, forward_microbatch);
   Label returned = pass_label(Pass::backward, backward.number, backward_microbatch);
@@ -181,6 +215,7 @@ TaskId ChunkWriter::forward_backward(DeviceChunk forward, int forward_microbatch
     forward_unit(forward, forward_microbatch, owner, first);
   for (int owner = b.layer_count - pairs; owner >= 1; --owner)
     backward_unit(backward, backward_microbatch, owner, false);
+  predictions_forward(forward, forward_microbatch, first);
   if (f.head) forward_unit(forward, forward_microbatch, f.layer_count + 1, first);
   if (b.embedding) backward_unit(backward, backward_microbatch, 0, false);
   return first;

@@ -52,6 +52,7 @@ class ChunkWriter {
   struct Templates {
     std::map<LayerKind, LayerSet> layers;
     std::map<PairKind, Template> pairs;
+    LayerSet prediction;  ///< of one depth
     Template embedding_forward, embedding_backward, head_forward;
     Template head_backward[2];  ///< with its weight gradient, and without
     Template head_weight_gradient;
@@ -61,6 +62,8 @@ class ChunkWriter {
   /// The whole of one direction is a list of units of work; these stamp one.
   void forward_unit(DeviceChunk chunk, int microbatch, int owner, TaskId& first);
   void backward_unit(DeviceChunk chunk, int microbatch, int owner, bool input_only);
+  void predictions_forward(DeviceChunk chunk, int microbatch, TaskId& first);
+  void predictions_backward(DeviceChunk chunk, int microbatch);
   void need(DeviceChunk chunk, Visit visit, int owner);
   void ready(DeviceChunk chunk, int microbatch, int owner);
   const LayerSet& set(int layer) const { return *of_layer_[static_cast<size_t>(layer)]; }

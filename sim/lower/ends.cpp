@@ -26,8 +26,7 @@ constexpr CrossEntropyCost cross_entropy_cost(CrossEntropy kind) {
 constexpr double fp32 = 4;
 }  // namespace
 
-Template LayerTemplates::embedding_forward() const {
-  TemplateWriter w(Pass::forward);
+void LayerTemplates::embed_into(TemplateWriter& w) const {
   const double elements = z_.tokens * z_.hidden;
   const bool learned = s_.model.position == PositionEmbedding::learned;
   w.compute(OpKind::embedding, kernels_.streaming({elements * 4}));
@@ -38,11 +37,15 @@ Template LayerTemplates::embedding_forward() const {
     w.exposed(OpKind::tp_all_reduce, Stream::tp, tp_cost(Collective::all_reduce, elements * 2));
   w.compute(OpKind::embedding,
             kernels_.streaming({z_.local_tokens * z_.hidden * (learned ? 10 : 4)}), 1);
+}
+
+Template LayerTemplates::embedding_forward() const {
+  TemplateWriter w(Pass::forward);
+  embed_into(w);
   return std::move(w).finish(launch());
 }
 
-Template LayerTemplates::embedding_backward() const {
-  TemplateWriter w(Pass::backward);
+void LayerTemplates::embed_backward_into(TemplateWriter& w) const {
   const double elements = z_.tokens * z_.hidden;
   if (gathers())
     w.exposed(OpKind::tp_all_gather, Stream::tp, tp_cost(Collective::all_gather, elements * 2));
@@ -52,14 +55,18 @@ Template LayerTemplates::embedding_backward() const {
   const double main_grad = s_.precision.grad_reduce_in_fp32 ? 4 : 2;
   w.compute(OpKind::grad_accumulate,
             kernels_.streaming({z_.vocab * z_.hidden * (2 + 2 + 2 * main_grad)}));
+}
+
+Template LayerTemplates::embedding_backward() const {
+  TemplateWriter w(Pass::backward);
+  embed_backward_into(w);
   return std::move(w).finish(launch());
 }
 
-Template LayerTemplates::head_forward() const {
-  TemplateWriter w(Pass::forward);
+/// Output projection and loss of one depth.
+void LayerTemplates::loss_forward(TemplateWriter& w) const {
   const Gemm g = z_.output();
   const CrossEntropyCost loss = cross_entropy_cost(s_.cross_entropy);
-  norm_forward(w);
   if (gathers())
     w.exposed(OpKind::tp_all_gather, Stream::tp, tp_cost(Collective::all_gather, g.m * g.k * 2));
   w.compute(OpKind::output_gemm, kernels_.gemm(g, s_.precision.parameters));
@@ -71,11 +78,10 @@ Template LayerTemplates::head_forward() const {
                 tp_cost(Collective::all_reduce, z_.tokens * fp32));
     w.compute(OpKind::cross_entropy, passes / parts, i);
   }
-  return std::move(w).finish(launch());
 }
 
-Template LayerTemplates::head_backward(bool deferred) const {
-  TemplateWriter w(Pass::backward);
+void LayerTemplates::loss_backward(TemplateWriter& w, bool deferred) const {
+  w.set_pass(Pass::backward);
   const Gemm g = z_.output();
   w.compute(OpKind::cross_entropy,
             kernels_.streaming({g.m * g.n * cross_entropy_cost(s_.cross_entropy).backward_bytes}));
@@ -98,6 +104,19 @@ Template LayerTemplates::head_backward(bool deferred) const {
     w.set_pass(Pass::backward);
   }
   if (reduced != TemplateOp::none) w.wait(reduced);
+}
+
+/// Every prediction depth has logits and a loss of its own, before the main one.
+Template LayerTemplates::head_forward() const {
+  TemplateWriter w(Pass::forward);
+  norm_forward(w);
+  for (int depth = 0; depth <= s_.model.mtp_layers; ++depth) loss_forward(w);
+  return std::move(w).finish(launch());
+}
+
+Template LayerTemplates::head_backward(bool deferred) const {
+  TemplateWriter w(Pass::backward);
+  for (int depth = 0; depth <= s_.model.mtp_layers; ++depth) loss_backward(w, deferred);
   norm_backward(w);
   return std::move(w).finish(launch());
 }
@@ -107,10 +126,12 @@ Template LayerTemplates::head_weight_gradient() const {
   const Gemm g = z_.output();
   // The next microbatch's input is gathered while this one's GEMM runs: the gather waits for no
   // compute (Megatron-Core utils.py, drain_embedding_wgrad_compute).
-  if (gathers())
-    w.wait(w.communicate_after(TemplateOp::none, OpKind::tp_all_gather, Stream::tp,
-                               tp_cost(Collective::all_gather, g.m * g.k * 2)));
-  w.compute(OpKind::output_gemm, weight_gradient(g, s_.precision.parameters));
+  for (int depth = 0; depth <= s_.model.mtp_layers; ++depth) {
+    if (gathers())
+      w.wait(w.communicate_after(TemplateOp::none, OpKind::tp_all_gather, Stream::tp,
+                                 tp_cost(Collective::all_gather, g.m * g.k * 2)));
+    w.compute(OpKind::output_gemm, weight_gradient(g, s_.precision.parameters));
+  }
   return std::move(w).finish(launch());
 }
 

@@ -62,6 +62,7 @@ LayerKind layer_kind(const Scenario& s, int layer) {
 void LayerTemplates::residual_forward(TemplateWriter& w) const {
   const double add_bytes = residual_bytes + (s_.model.hidden_dropout ? dropout_mask_bytes : 0);
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
+  if (s_.model.post_norms) norm_forward(w);
   w.compute(OpKind::residual,
             kernels_.streaming({z_.local_tokens * z_.hidden * add_bytes * passes}));
 }
@@ -70,6 +71,9 @@ void LayerTemplates::dropout_backward(TemplateWriter& w) const {
   if (s_.model.hidden_dropout)
     w.compute(OpKind::residual,
               kernels_.streaming({z_.local_tokens * z_.hidden * (4 + dropout_mask_bytes)}));
+  if (s_.model.post_norms)
+    w.compute(OpKind::norm, kernels_.persistent({z_.local_tokens * z_.hidden * norm_backward_bytes},
+                                                s_.launch_env.norm_margin_backward));
 }
 
 void LayerTemplates::mlp_block_forward(TemplateWriter& w, LayerKind kind) const {

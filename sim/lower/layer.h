@@ -10,20 +10,11 @@
 #include "sim/lower/context.h"
 #include "sim/lower/experts.h"
 #include "sim/lower/layer_groups.h"
+#include "sim/lower/layer_kind.h"
 #include "sim/lower/template.h"
 #include "sim/network/collective.h"
 
 namespace stepsim {
-
-/// What tells one decoder layer's templates from another's.
-struct LayerKind {
-  bool fp8 = false;     ///< its GEMMs are quantised
-  bool moe = false;     ///< experts in place of the MLP
-  bool window = false;  ///< its attention sees the last tokens only
-  ContextKind context = ContextKind::p2p;
-  auto operator<=>(const LayerKind&) const = default;
-};
-LayerKind layer_kind(const Scenario& scenario, int layer);
 
 /// Builds the templates of one scenario on one device. Keeps references: the scenario must outlive
 /// it.
@@ -44,6 +35,9 @@ class LayerTemplates {
   /// dispatch and combine run under the other's kernels (Megatron-Core combined_1f1b.py,
   /// model_chunk_schedule_plan.py).
   Template layer_pair(LayerKind forward, bool cast_weights, LayerKind backward) const;
+  /// One multi-token prediction module around a layer of that kind, its loss apart (in the head).
+  Template prediction_forward(LayerKind kind, bool cast_weights) const;
+  Template prediction_backward(LayerKind kind, bool again) const;
   Template embedding_forward() const;
   Template embedding_backward() const;
   Template head_forward() const;
@@ -87,6 +81,13 @@ class LayerTemplates {
   void shared_forward(TemplateWriter& w, bool fp8, SharedPart part) const;
   void shared_backward(TemplateWriter& w, bool fp8) const;
   ExpertBlock experts(LayerKind kind) const { return {s_, groups_, kernels_, z_, kind.fp8}; }
+  Linear prediction_projection() const;
+  void prediction_into(TemplateWriter& w, LayerKind kind, bool cast_weights) const;
+  void embed_into(TemplateWriter& w) const;
+  void embed_backward_into(TemplateWriter& w) const;
+  void loss_forward(TemplateWriter& w) const;
+  void loss_backward(TemplateWriter& w, bool deferred) const;
+  /// Where a branch joins the residual stream: its post norm if any, dropout, sum; and back.
   void residual_forward(TemplateWriter& w) const;
   void dropout_backward(TemplateWriter& w) const;
   void norm_forward(TemplateWriter& w) const;

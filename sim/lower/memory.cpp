@@ -61,7 +61,10 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
                                                        quantised(s, chunk.first_layer + i));
   // A prediction module is a layer and the two inputs of its projection; it has logits of its own.
   const int last = s.model.layers - 1;
-  kept.activations += chunk.mtp * (layer_activation_bytes(s, last, quantised(s, last)) + 4 * input);
+  kept.activations +=
+      chunk.mtp * (s.recompute == Recompute::full_uniform
+                       ? 2 * input
+                       : layer_activation_bytes(s, last, quantised(s, last)) + 4 * input);
   if (chunk.head) {
     kept.activations += 2 * input;
     // 16-bit logits, which the fused kernel overwrites with their gradient; the others keep an fp32
@@ -80,7 +83,7 @@ bool head_deferred(const Scenario& s, int microbatch) {
 
 double deferred_head_bytes(const Scenario& s) {
   const LayerSizes z = layer_sizes(s);
-  return 2 * (z.local_tokens * z.hidden + z.tokens * z.vocab);
+  return 2 * (1 + s.model.mtp_layers) * (z.local_tokens * z.hidden + z.tokens * z.vocab);
 }
 
 DeviceMemory device_memory(const Scenario& s, std::span<const StageChunk> chunks,

@@ -60,7 +60,10 @@ inline GroupPlacement together(int n) {
   return g;
 }
 inline LayerTemplates templates(const Scenario& s) {
-  return {s, {together(s.parallel.tp), together(s.parallel.cp)}};
+  LayerGroups groups{together(s.parallel.tp), together(s.parallel.cp)};
+  groups.cp_inner = together(s.parallel.cp_inner);
+  groups.cp_outer = together(s.parallel.cp / s.parallel.cp_inner);
+  return {s, groups};
 }
 
 inline std::string brief(OpKind op) {
@@ -75,6 +78,22 @@ inline std::string brief(OpKind op) {
       return "fc2";
     case OpKind::attention:
       return "attn";
+    case OpKind::q_down_gemm:
+      return "q_down";
+    case OpKind::kv_down_gemm:
+      return "kv_down";
+    case OpKind::q_up_gemm:
+      return "q_up";
+    case OpKind::kv_up_gemm:
+      return "kv_up";
+    case OpKind::mtp_projection:
+      return "mtp";
+    case OpKind::cp_all_gather:
+      return "[cp AG]";
+    case OpKind::cp_reduce_scatter:
+      return "[cp RS]";
+    case OpKind::cp_all_to_all:
+      return "[A2A]";
     case OpKind::residual:
       return "add";
     case OpKind::activation:
@@ -105,7 +124,8 @@ inline std::string order(const Template& t) {
     text += brief(op.op);
     const bool gemm = op.op == OpKind::qkv_gemm || op.op == OpKind::proj_gemm ||
                       op.op == OpKind::fc1_gemm || op.op == OpKind::fc2_gemm ||
-                      op.op == OpKind::output_gemm;
+                      op.op == OpKind::output_gemm || op.op == OpKind::mtp_projection ||
+                      (op.op >= OpKind::q_down_gemm && op.op <= OpKind::kv_up_gemm);
     if (gemm && op.pass == Pass::backward_data) text += "'d";
     if (gemm && op.pass == Pass::backward_weight) text += "'w";
   }
