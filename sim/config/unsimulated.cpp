@@ -14,8 +14,7 @@ using nlohmann::json;
 struct RefusalRow {
   std::string_view section, key, harmless, what;
 };
-constexpr std::array<RefusalRow, 10> refusal_rows{{
-    {"model", "mtp_num_layers", "0", "multi-token prediction"},
+constexpr std::array<RefusalRow, 9> refusal_rows{{
     {"model", "cpu_offloading", "false", "activation offload to the host"},
     {"model", "fine_grained_activation_offloading", "false", "activation offload to the host"},
     {"model", "tp_comm_overlap_rs_dgrad", "false",

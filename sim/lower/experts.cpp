@@ -59,7 +59,7 @@ void ExpertBlock::move(TemplateWriter& w, OpKind op, double touches) const {
 
 void ExpertBlock::quantize(TemplateWriter& w, double elements, Operand operand) const {
   if (!fp8_) return;
-  w.compute(OpKind::quantize, k_.streaming({elements * quantise_bytes(s_.precision, operand)}));
+  w.compute(OpKind::quantize, k_.streaming({elements * quantize_bytes(s_.precision, operand)}));
 }
 
 Dtype ExpertBlock::dtype() const {

@@ -9,7 +9,7 @@
 #include "sim/config/scenario.h"
 #include "sim/cost/kernel.h"
 #include "sim/cost/layer_sizes.h"
-#include "sim/cost/quantise.h"
+#include "sim/cost/quantize.h"
 #include "sim/lower/layer_groups.h"
 #include "sim/lower/template.h"
 #include "sim/network/dispatch.h"

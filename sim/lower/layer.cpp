@@ -31,7 +31,7 @@ void LayerTemplates::norm_backward(TemplateWriter& w) const {
 
 void LayerTemplates::quantize(TemplateWriter& w, double elements, Operand operand) const {
   w.compute(OpKind::quantize,
-            kernels_.streaming({elements * quantise_bytes(s_.precision, operand)}));
+            kernels_.streaming({elements * quantize_bytes(s_.precision, operand)}));
 }
 
 /// What recompute_modules mlp checkpoints (Megatron-Core transformer_layer.py): the norm belongs to

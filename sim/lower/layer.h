@@ -6,7 +6,7 @@
 #include "sim/config/scenario.h"
 #include "sim/cost/kernel.h"
 #include "sim/cost/layer_sizes.h"
-#include "sim/cost/quantise.h"
+#include "sim/cost/quantize.h"
 #include "sim/lower/context.h"
 #include "sim/lower/experts.h"
 #include "sim/lower/layer_groups.h"
