@@ -277,44 +277,6 @@ TEST_CASE("refusals point at the key") {
   }
 }
 
-TEST_CASE("layers of a hybrid: read by their symbols, refused with their key") {
-  const json hybrid = {{"model_type", "nemotron_h"},
-                       {"num_hidden_layers", 4},
-                       {"hidden_size", 64},
-                       {"intermediate_size", 32},
-                       {"num_attention_heads", 4},
-                       {"vocab_size", 1000},
-                       {"hybrid_override_pattern", "M-*E"},
-                       {"mamba_num_heads", 8},
-                       {"mamba_head_dim", 16},
-                       {"n_groups", 2},
-                       {"ssm_state_size", 32},
-                       {"n_routed_experts", 4},
-                       {"num_experts_per_tok", 2},
-                       {"moe_intermediate_size", 32},
-                       {"moe_latent_size", 16}};
-  const Model m = architecture(hybrid);
-  CHECK(m.shape(0) == LayerShape{Mixer::mamba, FeedForward::none});
-  CHECK(m.shape(1) == LayerShape{Mixer::none, FeedForward::dense});
-  CHECK(m.shape(2) == LayerShape{Mixer::attention, FeedForward::none});
-  CHECK(m.shape(3) == LayerShape{Mixer::none, FeedForward::experts});
-  CHECK(m.moe.layers == std::vector<bool>{0, 0, 0, 1});
-  CHECK(m.moe.latent == 16);
-  CHECK(m.mamba.in_width() == 2 * 8 * 16 + 2 * 2 * 32 + 8);
-  CHECK(!simulates(m));
-  for (const auto& [key, value, line] :
-       {std::tuple{"hybrid_override_pattern", json("MMX*"),
-                   "#/hybrid_override_pattern: unknown kind of layer 'X'"},
-        {"hybrid_override_pattern", json("MM*"), "#/hybrid_override_pattern: must name each of 4"},
-        {"hybrid_override_pattern", json(nullptr), "#/hybrid_override_pattern: is missing"},
-        {"n_groups", json(3), "#/n_groups: must divide 8 Mamba heads; got 3"},
-        {"mamba_num_heads", json(nullptr), "#/mamba_num_heads: is missing"},
-        {"n_routed_experts", json(nullptr), "has layers of experts"}}) {
-    CAPTURE(line);
-    CHECK(refusal_of(with(hybrid, {{key, value}})).find(line) != std::string::npos);
-  }
-}
-
 TEST_CASE("Bridge's keys over a model") {
   const Model cut = overridden("deepseek-v3", {{"num_layers", 5}});
   CHECK(cut.moe.layers == std::vector<bool>{0, 0, 0, 1, 1});
