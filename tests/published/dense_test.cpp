@@ -35,3 +35,12 @@ TEST_CASE(
   CHECK(s.mean_abs <= 0.08);
   CHECK(s.p90_abs <= 0.16);
 }
+
+TEST_CASE("published step times with all-to-all context parallelism") {
+  const std::vector<PublishedRow> rows = simulate_rows("tests/published/dense_cp_a2a.jsonl", 0);
+  REQUIRE(rows.size() == 7);
+  for (const PublishedRow& r : rows)
+    fmt::print("  {:<20} {} measured {:8.3f} s  predicted {:8.3f} s  {:+6.1f} %\n", r.id,
+               r.scored ? ' ' : '-', r.measured_seconds, r.predicted_seconds, r.error() * 100);
+  CHECK(statistics(rows).mean_abs <= 0.15);
+}
