@@ -34,7 +34,7 @@ Scenario mixtral(const std::string& routing, const std::string& file = "x.json")
       file, {}, "", find_data(), Strictness::collect);
 }
 
-std::string refusal(const std::string& routing, const std::string& file = "x.json") {
+std::string routing_refusal(const std::string& routing, const std::string& file = "x.json") {
   try {
     mixtral(routing, file);
     return {};
@@ -144,7 +144,7 @@ TEST_CASE("costs.moe_routing: a histogram beside the scenario, as CSV and as JSO
   CHECK(rows("a.csv")[1][0] == 8);
   CHECK(rows("one.json").size() == 1);
   const auto refused = [&](const char* name) {
-    return refusal(std::string(R"({"histogram": ")") + name + "\"}", scenario);
+    return routing_refusal(std::string(R"({"histogram": ")") + name + "\"}", scenario);
   };
   CHECK(refused("short.csv")
             .find("must hold one number for each of 8 experts; got 3") != std::string::npos);
@@ -159,7 +159,7 @@ TEST_CASE("costs.moe_routing: a histogram beside the scenario, as CSV and as JSO
 TEST_CASE("costs.moe_routing: what is refused") {
   const auto has = [](const std::string& routing, const std::string& words) {
     CAPTURE(routing);
-    const std::string said = refusal(routing);
+    const std::string said = routing_refusal(routing);
     CAPTURE(said);
     CHECK(said.find(words) != std::string::npos);
   };
@@ -175,7 +175,7 @@ TEST_CASE("costs.moe_routing: what is refused") {
   has(R"({"hot_ranks": {"count": 1, "share": 0.2}})",
       "must be from 0.25, the even share of 1 of 4");
   // Two experts a token and two on a rank: one rank can take them all; with three a token not.
-  CHECK(refusal(R"({"hot_ranks": {"count": 1, "share": 1}})").empty());
+  CHECK(routing_refusal(R"({"hot_ranks": {"count": 1, "share": 1}})").empty());
   has(R"({"hot_ranks": {"count": 1, "shares": 1}})", "/hot_ranks/share: is missing");
   const std::string given =
       R"({"costs": {"forward_seconds": 1, "backward_seconds": 2, "moe_routing": {"zipf": 1}},

@@ -11,8 +11,10 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Template forward(const Scenario& s) { return templates(s).layer_forward(layer_kind(s, 0), false); }
-Template backward(const Scenario& s) {
+Template attention_forward_of(const Scenario& s) {
+  return templates(s).layer_forward(layer_kind(s, 0), false);
+}
+Template attention_backward_of(const Scenario& s) {
   return templates(s).layer_backward(layer_kind(s, 0), false);
 }
 /// With Megatron-Core's default latents: q 512, kv 512, heads of 128 + 64, values of 128.
@@ -45,19 +47,19 @@ double total(const Template& t, OpKind kind) {
 // Megatron-Core transformer/multi_latent_attention.py.
 TEST_CASE("latent attention: down, norm, up for queries and for keys, then the rotation") {
   const Scenario s = latent({});
-  CHECK(order(forward(s)) ==
+  CHECK(order(attention_forward_of(s)) ==
         "norm q_down kv_down norm q_up norm kv_up rope rope attn proj add norm fc1 act fc2 add");
-  CHECK(order(backward(s)) ==
+  CHECK(order(attention_backward_of(s)) ==
         "fc2'd fc2'w act fc1'd fc1'w norm add proj'd proj'w attn rope rope kv_up'd kv_up'w norm "
         "q_up'd q_up'w norm kv_down'd kv_down'w q_down'd q_down'w add norm add");
   // Without a query latent the queries come straight from the normed input.
-  CHECK(order(forward(latent({}, {"model.q_lora_rank=0"}))) ==
+  CHECK(order(attention_forward_of(latent({}, {"model.q_lora_rank=0"}))) ==
         "norm kv_down q_up norm kv_up rope rope attn proj add norm fc1 act fc2 add");
 }
 
 TEST_CASE("latent attention under sequence parallelism gathers latents, not hidden states") {
   const Scenario s = latent({.tp = 4, .sp = true});
-  const Template f = forward(s), b = backward(s);
+  const Template f = attention_forward_of(s), b = attention_backward_of(s);
   CHECK(order(f) ==
         "norm q_down kv_down [AG] norm [AG] q_up norm [AG] kv_up rope rope attn proj [RS] add "
         "norm [AG] fc1 act fc2 [RS] add");
@@ -101,9 +103,9 @@ TEST_CASE("latent attention: whole down projections and norms are summed over TP
 // Megatron-Core multi_latent_attention.py (qkv_up_checkpoint), transformer_layer.py.
 TEST_CASE("recompute of latent attention's modules runs what each covers, gathers included") {
   const auto again = [](const std::string& modules) {
-    return order(
-        backward(latent({.tp = 4, .sp = true}, {"model.recompute_granularity=selective",
-                                                "model.recompute_modules=[" + modules + "]"})));
+    return order(attention_backward_of(latent(
+        {.tp = 4, .sp = true},
+        {"model.recompute_granularity=selective", "model.recompute_modules=[" + modules + "]"})));
   };
   const std::string up = "norm [AG] q_up norm [AG] kv_up rope rope ";
   CHECK(again("mla_up_proj").find("proj'd proj'w " + up + "attn rope") != std::string::npos);
@@ -116,7 +118,7 @@ TEST_CASE("recompute of latent attention's modules runs what each covers, gather
 // Transformer Engine context_parallel.py: AttnFuncWithCPAndQKVOA2A.
 TEST_CASE("a2a: every tensor is exchanged before attention, its output after; backward mirrors") {
   const Scenario s = context(4, "a2a");
-  const Template f = forward(s), b = backward(s);
+  const Template f = attention_forward_of(s), b = attention_backward_of(s);
   const std::string three = "permute [A2A] permute [A2A] permute [A2A] permute permute permute";
   CHECK(order(f).find("rope " + three + " attn permute [A2A] permute proj") != std::string::npos);
   CHECK(order(b).find("proj'w permute [A2A] permute attn " + three + " rope") != std::string::npos);
@@ -140,7 +142,7 @@ TEST_CASE("a2a: every tensor is exchanged before attention, its output after; ba
 // AttnFuncWithCPAndKVAllGather.
 TEST_CASE("all_gather: keys and values gathered, twice; sums of their gradients scattered") {
   const Scenario s = context(4, "all_gather");
-  const Template f = forward(s), b = backward(s);
+  const Template f = attention_forward_of(s), b = attention_backward_of(s);
   CHECK(order(f).find("rope [cp AG] [cp AG] permute attn attn proj") != std::string::npos);
   CHECK(order(b).find("proj'w [cp AG] [cp AG] permute attn attn permute [cp RS] [cp RS] rope") !=
         std::string::npos);
@@ -152,7 +154,7 @@ TEST_CASE("all_gather: keys and values gathered, twice; sums of their gradients 
 
 TEST_CASE("a2a+p2p: heads among neighbours, keys and values round the outer ring") {
   const Scenario s = context(8, "a2a+p2p", {"model.hierarchical_context_parallel_sizes=[2,4]"});
-  const Template f = forward(s);
+  const Template f = attention_forward_of(s);
   CHECK(count(f, OpKind::attention) == 4);
   CHECK(count(f, OpKind::cp_exchange) == 3);
   CHECK(count(f, OpKind::cp_all_to_all) == 4);
@@ -168,10 +170,12 @@ TEST_CASE("a2a+p2p: heads among neighbours, keys and values round the outer ring
     for (size_t i = 0; i < a.ops.size(); ++i)
       CHECK(a.ops[i].duration_seconds == b.ops[i].duration_seconds);
   };
-  same(forward(context(8, "a2a+p2p", {"model.hierarchical_context_parallel_sizes=[1,8]"})),
-       forward(context(8, "p2p")));
-  same(forward(context(8, "a2a+p2p", {"model.hierarchical_context_parallel_sizes=[8,1]"})),
-       forward(context(8, "a2a")));
+  same(attention_forward_of(
+           context(8, "a2a+p2p", {"model.hierarchical_context_parallel_sizes=[1,8]"})),
+       attention_forward_of(context(8, "p2p")));
+  same(attention_forward_of(
+           context(8, "a2a+p2p", {"model.hierarchical_context_parallel_sizes=[8,1]"})),
+       attention_forward_of(context(8, "a2a")));
 }
 
 TEST_CASE("kinds of exchange may differ by layer; without context parallelism they are one") {
