@@ -81,12 +81,20 @@ void ChunkWriter::reserve() {
                        static_cast<size_t>(stamps * starts));
 }
 
+/// Of those that this chunk runs, the first; with two pipelines each chunk runs half of them.
+bool ChunkWriter::is_first(DeviceChunk chunk, int microbatch) const {
+  const auto all = static_cast<int>(s_.batch.microbatches);
+  return microbatch == s_.parallel.pipeline().microbatches(chunk.number, all).first;
+}
+
 void ChunkWriter::need(DeviceChunk chunk, int microbatch, int owner) {
-  if (microbatch == 0) dp_.need(device_, chunk.number, owner);
+  if (is_first(chunk, microbatch)) dp_.need(device_, chunk.number, owner);
 }
 
 void ChunkWriter::ready(DeviceChunk chunk, int microbatch, int owner) {
-  if (microbatch + 1 == s_.batch.microbatches) dp_.gradient_ready(device_, chunk.number, owner);
+  const auto all = static_cast<int>(s_.batch.microbatches);
+  if (microbatch == s_.parallel.pipeline().microbatches(chunk.number, all).last())
+    dp_.gradient_ready(device_, chunk.number, owner);
 }
 
 void ChunkWriter::forward_unit(DeviceChunk chunk, int microbatch, int owner, TaskId& first) {
@@ -97,7 +105,7 @@ void ChunkWriter::forward_unit(DeviceChunk chunk, int microbatch, int owner, Tas
     t = &now_->head_forward;
   } else if (owner > 0) {
     label.layer = static_cast<uint16_t>(c.first_layer + owner - 1);
-    t = &set(label.layer).forward[microbatch == 0];
+    t = &set(label.layer).forward[is_first(chunk, microbatch)];
   }
   need(chunk, microbatch, owner);
   const TaskId kernel = w_.stamp(device_, *t, label);
@@ -169,8 +177,9 @@ TaskId ChunkWriter::forward_backward(DeviceChunk forward, int forward_microbatch
     sent.layer = static_cast<uint16_t>(f.first_layer + i);
     returned.layer = static_cast<uint16_t>(b.first_layer + other - 1);
     need(forward, forward_microbatch, owner);
-    const TaskId kernel = w_.stamp(
-        device_, pair(sent.layer, forward_microbatch == 0, returned.layer), sent, returned);
+    const TaskId kernel =
+        w_.stamp(device_, pair(sent.layer, is_first(forward, forward_microbatch), returned.layer),
+                 sent, returned);
     if (first == no_task) first = kernel;
     ready(backward, backward_microbatch, other);
   }

@@ -61,6 +61,7 @@ class ChunkWriter {
   /// The whole of one direction is a list of units of work; these stamp one.
   void forward_unit(DeviceChunk chunk, int microbatch, int owner, TaskId& first);
   void backward_unit(DeviceChunk chunk, int microbatch, int owner, bool input_only);
+  bool is_first(DeviceChunk chunk, int microbatch) const;
   void need(DeviceChunk chunk, int microbatch, int owner);
   void ready(DeviceChunk chunk, int microbatch, int owner);
   const LayerSet& set(int layer) const { return *of_layer_[static_cast<size_t>(layer)]; }

@@ -191,7 +191,7 @@ void DataParallelWriter::synchronise_gradients(uint32_t device) {
                                   label(OpKind::tp_all_reduce, 0, 0)));
   }
   const bool end = stage == 0 || stage + 1 == s_.parallel.pp;
-  if (s_.model.tied_embeddings && s_.parallel.pp > 1 && end) {
+  if (s_.model.tied_embeddings && s_.parallel.ends_apart() && end) {
     const int64_t rows = padded_vocab(s_.model, tp) / tp;
     const auto elements = static_cast<double>(rows * s_.model.hidden);
     const CollectiveCost cost =

@@ -302,9 +302,6 @@ inline const std::vector<Case> cases{
      "model.recompute_granularity = \"selective\"; model.recompute_modules = [\"moe\"]",
      "x.json#/model/recompute_modules: 'moe' is not simulated in this release; valid: core_attn, "
      "layernorm, mlp"},
-    {"later schedule", Where::scenario, "pipeline.schedule = \"zb_h1\"",
-     "x.json#/pipeline/schedule: 'zb_h1' runs the halves of a backward apart: in this release with "
-     "given costs only"},
     {"schedule without halves", Where::scenario,
      "pipeline.schedule = \"zb_2p\"; costs = {\"forward_seconds\": 1, \"backward_seconds\": 2}",
      "x.json#/costs/backward_seconds: 'zb_2p' runs the halves of a backward apart; expected "
