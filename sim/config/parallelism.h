@@ -52,6 +52,8 @@ struct Parallelism {
     return context[context.size() > 1 ? static_cast<size_t>(layer) : 0];
   }
   int chunks() const { return placement == Placement::ring ? vp.value_or(1) : 2; }
+  /// Embedding and output layer are on different ranks.
+  bool ends_apart() const { return pp > 1 && placement != Placement::vee; }
   PipelineShape pipeline() const { return {placement, pp, chunks()}; }
 };
 

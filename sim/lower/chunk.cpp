@@ -88,12 +88,27 @@ void ChunkWriter::reserve() {
                        static_cast<size_t>(stamps * starts));
 }
 
+/// Of those that this chunk runs, the first; with two pipelines each chunk runs half of them.
+bool ChunkWriter::is_first(DeviceChunk chunk, int microbatch) const {
+  const auto all = static_cast<int>(s_.batch.microbatches);
+  return microbatch == s_.parallel.pipeline().microbatches(chunk.number, all).first;
+}
+
+/// A microbatch's place among those that its chunk runs, as data parallelism counts them: 0 is the
+/// first of a step, microbatches - 1 the last.
+int ChunkWriter::place(DeviceChunk chunk, int microbatch) const {
+  const auto all = static_cast<int>(s_.batch.microbatches);
+  const auto own = s_.parallel.pipeline().microbatches(chunk.number, all);
+  return microbatch == own.last() ? all - 1 : microbatch - own.first;
+}
+
 void ChunkWriter::need(DeviceChunk chunk, Visit visit, int owner) {
+  visit.microbatch = place(chunk, visit.microbatch);
   dp_.need(device_, chunk.number, owner, visit);
 }
 
 void ChunkWriter::ready(DeviceChunk chunk, int microbatch, int owner) {
-  dp_.gradient_ready(device_, chunk.number, owner, microbatch);
+  dp_.gradient_ready(device_, chunk.number, owner, place(chunk, microbatch));
 }
 
 void ChunkWriter::forward_unit(DeviceChunk chunk, int microbatch, int owner, TaskId& first) {
@@ -104,7 +119,7 @@ void ChunkWriter::forward_unit(DeviceChunk chunk, int microbatch, int owner, Tas
     t = &now_->head_forward;
   } else if (owner > 0) {
     label.layer = static_cast<uint16_t>(c.first_layer + owner - 1);
-    t = &set(label.layer).forward[microbatch == 0];
+    t = &set(label.layer).forward[is_first(chunk, microbatch)];
   }
   need(chunk, {.forward = true, .microbatch = microbatch}, owner);
   const TaskId kernel = w_.stamp(device_, *t, label);
@@ -206,7 +221,7 @@ TaskId ChunkWriter::forward_backward(DeviceChunk forward, int forward_microbatch
     need(forward, {.forward = true, .microbatch = forward_microbatch}, owner);
     need(backward, {.forward = false, .microbatch = backward_microbatch}, other);
     const TaskId kernel = w_.stamp(
-        device_, pair(sent.layer, forward_microbatch == 0, returned.layer), sent, returned);
+        device_, pair(sent.layer, is_first(forward, forward_microbatch), returned.layer), sent, returned);
     if (first == no_task) first = kernel;
     ready(backward, backward_microbatch, other);
   }

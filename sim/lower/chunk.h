@@ -64,6 +64,8 @@ class ChunkWriter {
   void backward_unit(DeviceChunk chunk, int microbatch, int owner, bool input_only);
   void predictions_forward(DeviceChunk chunk, int microbatch, TaskId& first);
   void predictions_backward(DeviceChunk chunk, int microbatch);
+  bool is_first(DeviceChunk chunk, int microbatch) const;
+  int place(DeviceChunk chunk, int microbatch) const;
   void need(DeviceChunk chunk, Visit visit, int owner);
   void ready(DeviceChunk chunk, int microbatch, int owner);
   const LayerSet& set(int layer) const { return *of_layer_[static_cast<size_t>(layer)]; }

@@ -11,7 +11,7 @@
 #include "sim/cost/layer_sizes.h"
 #include "sim/cost/quantize.h"
 #include "sim/lower/layer_groups.h"
-#include "sim/lower/template.h"
+#include "sim/lower/template_writer.h"
 #include "sim/network/dispatch.h"
 
 namespace stepsim {

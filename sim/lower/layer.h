@@ -11,7 +11,7 @@
 #include "sim/lower/experts.h"
 #include "sim/lower/layer_groups.h"
 #include "sim/lower/layer_kind.h"
-#include "sim/lower/template.h"
+#include "sim/lower/template_writer.h"
 #include "sim/network/collective.h"
 
 namespace stepsim {

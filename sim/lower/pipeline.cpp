@@ -91,7 +91,9 @@ TaskId PipelineWriter::forward_backward(uint32_t device, const Action& f, const 
 
 void PipelineWriter::drain_head(uint32_t device, std::vector<MemoryEvent>& memory) {
   for (int chunk = 0; chunk < s_.parallel.chunks(); ++chunk) {
-    for (int m = 0; m < s_.batch.microbatches && head_deferred(stage_chunk(chunk), m); ++m) {
+    const auto all = static_cast<int>(s_.batch.microbatches);
+    const MicrobatchRange range = pipeline_.microbatches(chunk, all);
+    for (int m = range.first; m <= range.last() && head_deferred(stage_chunk(chunk), m); ++m) {
       chunks_->head_weight_gradient({stage_chunk(chunk), chunk}, m);
       memory.push_back({w_.compute_tail(device), -deferred_head_bytes(s_)});
     }
@@ -143,12 +145,14 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
     kept.push_back(s_.costs ? Kept{} : kept_by(s_, stage_chunk(c)));
   int forwards = 0, backwards = 0;
   const Program& program = programs_[static_cast<size_t>(stage_)];
+  /// The forward at i and the backward behind it run layer by layer, as one.
+  const auto merges = [&](size_t i) {
+    return chunks_ && i + 1 < program.size() && (shape_.combined || program[i].overlapped) &&
+           program[i].kind == ActionKind::forward && program[i + 1].kind == ActionKind::backward;
+  };
   for (size_t i = 0; i < program.size(); ++i) {
     const Action& a = program[i];
     const Kept& k = kept[a.chunk];
-    const bool merged = shape_.combined && chunks_ && i + 1 < program.size() &&
-                        a.kind == ActionKind::forward &&
-                        program[i + 1].kind == ActionKind::backward;
     switch (a.kind) {
       case ActionKind::forward: {
         if (dp_) dp_->before_forward(device, forwards);
@@ -157,16 +161,14 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
                    pass_label(Pass::forward, a.chunk, a.microbatch));
         ++forwards;
         const TaskId first =
-            merged ? forward_backward(device, a, program[i + 1]) : forward(device, a);
+            merges(i) ? forward_backward(device, a, program[i + 1]) : forward(device, a);
         if (k.activations > 0) memory.push_back({first, k.activations, k.logits});
         break;
       }
       case ActionKind::backward:
       case ActionKind::backward_input:
       case ActionKind::backward_weight: {
-        // Merged with the forward before it, it has run already.
-        if (!(i > 0 && shape_.combined && chunks_ && program[i - 1].kind == ActionKind::forward))
-          backward(device, a);
+        if (i == 0 || !merges(i - 1)) backward(device, a);
         if (a.kind == ActionKind::backward_input) break;  // activations stay for the other half
         if (k.activations > 0)
           memory.push_back({w_.compute_tail(device), -k.activations, -k.logits});

@@ -37,7 +37,7 @@ ChunkParameters chunk_parameters(const Scenario& s, const StageChunk& chunk) {
   // Megatron-Core marks the embedding as shared when its two copies are on different ranks; only
   // the distributed optimizer lays its buffers out by such marks.
   const bool alone =
-      s.model.tied_embeddings && s.parallel.pp > 1 && s.data_parallel.distributed_optimizer;
+      s.model.tied_embeddings && s.parallel.ends_apart() && s.data_parallel.distributed_optimizer;
   if (chunk.embedding) {
     add(embedding_parameters(s.model, tp), 0, false);
     all.dense.front().alone = alone;
@@ -53,7 +53,7 @@ ChunkParameters chunk_parameters(const Scenario& s, const StageChunk& chunk) {
   }
   if (chunk.head) {
     // A tied output weight is a copy of the embedding when the two live on different ranks.
-    const bool weight = !s.model.tied_embeddings || s.parallel.pp > 1;
+    const bool weight = !s.model.tied_embeddings || s.parallel.ends_apart();
     add(head_parameters(s.model, tp, weight), chunk.layer_count + 1, false);
     all.dense.back().alone = alone;
   }

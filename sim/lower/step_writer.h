@@ -17,7 +17,7 @@
 #include "sim/lower/lowered.h"
 #include "sim/lower/meeting.h"
 #include "sim/lower/resources.h"
-#include "sim/lower/template.h"
+#include "sim/lower/template_writer.h"
 #include "sim/network/collective.h"
 #include "sim/parallel/folding.h"
 #include "sim/parallel/mesh.h"

@@ -88,6 +88,7 @@ class Search {
       r.begin = start;
     else
       r.idle += start - r.now;
+    most_idle_ = std::max(most_idle_, r.idle);
     r.now = start + seconds(j, pass);
     r.held -= freed_[static_cast<size_t>(pass)];
     if (pass != weight_pass) r.ends[pass][static_cast<size_t>(r.done[pass])] = r.now;
@@ -95,17 +96,12 @@ class Search {
   }
   bool owes(int j) const { return at(j).done[weight_pass] < at(j).done[input_pass]; }
   bool fits(double held) const { return held <= limit_ + 1e-9; }
-  double most_idle() const {
-    double most = 0;
-    for (const Rank& r : rank_) most = std::max(most, r.idle);
-    return most;
-  }
   /// Weight halves in the gap before `pass`.
   void fill(int j, int pass) {
     const double until = ready(j, pass);
     while (owes(j) && at(j).now + seconds(j, weight_pass) <= until) put(j, weight_pass);
     if (!owes(j) || at(j).now >= until) return;
-    if (!choices_.patient || until - at(j).now > most_idle() - at(j).idle) put(j, weight_pass);
+    if (!choices_.patient || until - at(j).now > most_idle_ - at(j).idle) put(j, weight_pass);
   }
 
   void warm_up() {
@@ -143,7 +139,7 @@ class Search {
       room += seconds(j, weight_pass);
     }
     if (at(j).now + seconds(j, forward_pass) + room <= gradient) return false;
-    return gradient - at(j).now <= most_idle() - at(j).idle;
+    return gradient - at(j).now <= most_idle_ - at(j).idle;
   }
   void make_room(int j, double more) {
     while (!fits(at(j).held + more) && owes(j)) put(j, weight_pass);
@@ -177,6 +173,7 @@ class Search {
   SearchChoices choices_;
   std::array<std::vector<double>, 3> times_;
   std::vector<double> message_;
+  double most_idle_ = 0;           ///< of any rank so far
   std::array<double, 3> freed_{};  ///< microbatches' worth of activations, by pass
   std::vector<Rank> rank_;
 };

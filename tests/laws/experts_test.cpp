@@ -32,6 +32,7 @@ nlohmann::json experts_json(const std::string& model, const std::string& system,
   if (flex) s["model"]["moe_flex_dispatcher_backend"] = name;
   s["model"]["moe_shared_expert_overlap"] = e.shared_overlap;
   s["model"]["mtp_num_layers"] = nullptr;
+  s["model"]["moe_layer_freq"] = 1;
   if (e.overlap) s["comm_overlap"]["overlap_moe_expert_parallel_comm"] = true;
   if (e.delay) s["comm_overlap"]["delay_wgrad_compute"] = true;
   return s;

@@ -205,6 +205,34 @@ TEST_CASE("law: without a barrier ZB-H2 idles for (p-1)(F+B-2W), ZB-V not at all
       }
 }
 
+// With kernels: what a schedule does with the halves and with two chunks is the same whether one
+// rank of a stage is simulated or all of them, and no schedule invents or loses a layer's work.
+TEST_CASE("law: schedules with a model fold, and compute what 1F1B computes") {
+  const auto with_model = [](std::string_view schedule, bool validated) {
+    nlohmann::json json = scenario_json("llama3.2-1b", "dgx-h100",
+                                        {.dp = 2,
+                                         .pp = 4,
+                                         .vp = schedule == "interleaved" ? 2 : 0,
+                                         .microbatches = 8,
+                                         .layers = schedule == "interleaved" ? 1 : 2});
+    json["pipeline"]["schedule"] = schedule;
+    json["pipeline"]["optimizer_post_validation"] = validated;
+    return read(json);
+  };
+  const double work = step_of(with_model("1f1b", false)).report.ledger[Cause::compute];
+  for (const ScheduleRow& row : runnable())
+    for (bool validated : {false, true}) {
+      CAPTURE(row.name);
+      CAPTURE(validated);
+      const Scenario s = with_model(row.name, validated);
+      const Report r = step_of(s).report;
+      for (const DeviceReport& d : r.devices)
+        CHECK(relative(d.ledger.sum(), r.step_seconds) < 1e-9);
+      CHECK(relative(r.ledger[Cause::compute], work) < 0.02);
+      CHECK(relative(seconds_of(s, {.unfold = true, .sharing = true}), r.step_seconds) < 1e-9);
+    }
+}
+
 // Steps in a row, each beginning on a rank when the one before has ended there, spelled out as one
 // long order: another step adds the period.
 TEST_CASE("law: the period is what one more step in a row takes") {

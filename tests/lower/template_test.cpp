@@ -1,6 +1,6 @@
 // Launches: a kernel starts once the host has launched it; edges that say nothing new are left out,
 // exactly.
-#include "sim/lower/template.h"
+#include "sim/lower/template_writer.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "sim/lower/template.h"
+#include "sim/lower/template_writer.h"
 
 #include <algorithm>
 #include <cassert>
