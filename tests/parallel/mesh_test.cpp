@@ -38,6 +38,27 @@ TEST_CASE("rank order tp-cp-dp-pp: groups of TP2 CP2 DP2 PP2") {
   CHECK(mesh.group(GroupKind::embedding, 13) == std::vector{5, 13});
 }
 
+// parallel_state.py: an optimizer instance is a run of consecutive members of DP x CP.
+TEST_CASE("slices of a data-parallel group and the ranks of one place in all of them") {
+  Parallelism p{.tp = 2, .pp = 1, .cp = 2, .dp = 4, .ep = 2, .etp = 1, .experts = true};
+  const Mesh whole(p);
+  CHECK(whole.group_size(GroupKind::dp_inner) == 1);
+  p.optimizer_instances = 2;
+  const Mesh mesh(p);
+  CHECK(mesh.group(GroupKind::dp_cp, 9) == std::vector{1, 3, 5, 7, 9, 11, 13, 15});
+  CHECK(mesh.group(GroupKind::dp_inner, 9) == std::vector{9, 11, 13, 15});
+  CHECK(mesh.group(GroupKind::dp_outer, 11) == std::vector{3, 11});
+  // Expert data parallelism 8: every second rank.
+  CHECK(mesh.group(GroupKind::edp_inner, 4) == std::vector{0, 2, 4, 6});
+  CHECK(mesh.group(GroupKind::edp_outer, 4) == std::vector{4, 12});
+  // The pipeline between CP and DP: ranks tp + 2 (cp + 2 (pp + 2 dp)).
+  const Mesh before(
+      {.tp = 2, .pp = 2, .cp = 2, .dp = 2, .pp_before_dp = true, .optimizer_instances = 2});
+  CHECK(before.group(GroupKind::dp_cp, 0) == std::vector{0, 2, 8, 10});
+  CHECK(before.group(GroupKind::dp_inner, 10) == std::vector{8, 10});
+  CHECK(before.group(GroupKind::dp_outer, 10) == std::vector{2, 10});
+}
+
 TEST_CASE("coordinates and rank are inverse; every group holds its own rank") {
   for (const Parallelism& p : {layout(4, 2, 3, 5), layout(1, 1, 7, 1), layout(8, 1, 1, 2)}) {
     const Mesh mesh(p);
