@@ -43,30 +43,40 @@ Stall describe_stall(const LoweredStep& step, const Deadlock& deadlock) {
   return stall;
 }
 
-/// Equal numbers for ranks with equal faults; empty when one number would do.
-std::vector<int> fault_marks(const Faults& faults) {
-  std::map<std::array<double, 6>, int> known;
+/// Equal numbers for ranks with equal faults and equally loaded experts; empty when one number
+/// would do.
+std::vector<int> rank_marks(const Scenario& s) {
+  const Parallelism& p = s.parallel;
+  RoutingLoad load;
+  if (p.experts && !s.costs && s.moe_routing.kind != MoeRouting::Kind::balanced)
+    load = routing_load(s.moe_routing, s.model.moe.experts, p.ep, s.model.moe.top_k);
+  std::map<std::array<double, 7>, int> known;
   std::vector<int> marks;
-  for (const RankFault& f : faults.ranks)
+  if (s.faults.ranks.empty() && load.by_rank.empty()) return marks;
+  for (int rank = 0; rank < p.world(); ++rank) {
+    const RankFault f = s.faults.of(rank);
+    const double tokens =
+        load.by_rank.empty() ? 1 : load.by_rank[static_cast<size_t>(expert_rank(p, rank))];
     marks.push_back(
         known
             .try_emplace({f.slowdown, f.delay_per_forward.value, f.delay_per_backward.value,
-                          f.delay_per_step.value, f.nvlink_factor, f.nic_factor},
+                          f.delay_per_step.value, f.nvlink_factor, f.nic_factor, tokens},
                          static_cast<int>(known.size()))
             .first->second);
+  }
   if (known.size() < 2) marks.clear();
   return marks;
 }
 
 /// What tells ranks apart on this cluster. Given costs come without hardware: only faults do.
 Surroundings surroundings(const Scenario& scenario, const Fabric& fabric) {
-  if (scenario.costs) return {.marks = fault_marks(scenario.faults)};
+  if (scenario.costs) return {.marks = rank_marks(scenario)};
   // Where two groups lie differently in a free-form graph cannot be told from their cost alone.
   if (!scenario.cluster.links.empty()) return {.in_order = true, .alike = false};
   return {.units = sharing_units(scenario.cluster),
           .key = [&](std::span<const int> ranks) { return placement_key(place(ranks, fabric)); },
           .same_pair = [&](int a, int b) { return fabric.route_class(a, b); },
-          .marks = fault_marks(scenario.faults),
+          .marks = rank_marks(scenario),
           .in_order = scenario.cluster.hosts.empty() && nics_divide_nodes(scenario.cluster)};
 }
 

@@ -62,6 +62,9 @@ enum class ShardStrategy { no_shard, optim, optim_grads, optim_grads_params };
 /// Who gathers parameters unit by unit, if anyone.
 enum class FullySharded { none, megatron, torch };
 
+/// Which of an EP group's members a rank is.
+inline int expert_rank(const Parallelism& p, int rank) { return rank / p.etp % p.ep; }
+
 /// Data-parallel gradient reduction and optimizer sharding.
 struct DataParallel {
   bool distributed_optimizer = false;

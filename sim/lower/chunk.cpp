@@ -24,13 +24,14 @@ ChunkWriter::ChunkWriter(const Scenario& scenario, StepWriter& writer,
       of_layer_(static_cast<size_t>(scenario.model.layers)),
       halves_(halves) {}
 
-void ChunkWriter::begin(uint32_t device) {
+void ChunkWriter::begin(uint32_t device, double expert_load) {
   device_ = device;
   const auto at = [&](Meeting m) { return w_.placement(device, m); };
   make_ = std::make_unique<LayerTemplates>(
       s_,
       LayerGroups{at(Meeting::tp), at(Meeting::cp), at(Meeting::ep), at(Meeting::etp),
-                  at(Meeting::etp_ep), at(Meeting::cp_inner), at(Meeting::cp_outer)},
+                  at(Meeting::etp_ep), at(Meeting::cp_inner), at(Meeting::cp_outer),
+                  expert_load},
       w_.fault(device).slowdown);
   const LayerTemplates& make = *make_;
   const bool first = now_ == nullptr;

@@ -27,8 +27,8 @@ class ChunkWriter {
   ChunkWriter(const Scenario& scenario, StepWriter& writer, DataParallelWriter& data_parallel,
               bool halves);
 
-  /// What follows is written on `device`.
-  void begin(uint32_t device);
+  /// What follows is written on `device`; `expert_load`: tokens of its experts over the mean.
+  void begin(uint32_t device, double expert_load);
   /// Returns its first kernel.
   TaskId forward(DeviceChunk chunk, int microbatch);
   /// `input_only`: without its weight gradients, which `backward_weight` makes later.

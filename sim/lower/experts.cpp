@@ -30,13 +30,14 @@ ExpertBlock::ExpertBlock(const Scenario& scenario, const LayerGroups& groups,
   width_ = moe.latent > 0 ? static_cast<double>(moe.latent) : z_.hidden;
   const double capacity = run.pad_to_capacity ? run.capacity_factor.value_or(1) : 1;
   const double sent = z_.local_tokens * moe.top_k * capacity;
-  copies_ = sent * p.etp;
+  copies_ = sent * p.etp * groups_.expert_load;
   if (run.pad_multiple > 1 && !run.pad_to_capacity)
     copies_ += local_ * (run.pad_multiple - 1) / 2.0;  // each expert's last multiple, half full
   const double ffn = static_cast<double>(moe.ffn_hidden) / p.etp, tokens = copies_ / local_;
   fc1_ = {tokens, z_.glu * ffn, width_, static_cast<double>(local_)};
   fc2_ = {tokens, width_, ffn, static_cast<double>(local_)};
-  shape_ = {.tokens = z_.local_tokens * capacity,
+  // A rank sends as many as all others; a hot one receives more.
+  shape_ = {.tokens = z_.local_tokens * capacity * std::max(1.0, groups_.expert_load),
             .width = width_,
             .reduce_bytes = moe.router_fp32 ? 4.0 : 2.0,
             .experts = moe.experts,

@@ -23,6 +23,13 @@ PipelineWriter::PipelineWriter(const Scenario& scenario, const Mesh& mesh, const
   for (const Program& program : programs_)
     for (const Action& a : program) halves |= a.kind == ActionKind::backward_weight;
   chunks_ = std::make_unique<ChunkWriter>(s_, w_, *dp_, halves);
+  if (s_.parallel.experts)
+    load_ = routing_load(s_.moe_routing, s_.model.moe.experts, s_.parallel.ep, s_.model.moe.top_k);
+}
+
+double PipelineWriter::expert_load(uint32_t device) const {
+  if (load_.by_rank.empty()) return 1;
+  return load_.by_rank[static_cast<size_t>(expert_rank(s_.parallel, folding_.ranks[device]))];
 }
 
 const StageChunk& PipelineWriter::stage_chunk(int chunk) const {
@@ -139,7 +146,7 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
   stage_ = mesh_.coordinates(folding_.ranks[device]).pp;
   next_ = neighbour(mesh_, folding_, device, 1);
   previous_ = neighbour(mesh_, folding_, device, -1);
-  if (chunks_) chunks_->begin(device);
+  if (chunks_) chunks_->begin(device, expert_load(device));
   std::vector<Kept> kept;
   for (int c = 0; c < s_.parallel.chunks(); ++c)
     kept.push_back(s_.costs ? Kept{} : kept_by(s_, stage_chunk(c)));

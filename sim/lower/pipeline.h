@@ -32,6 +32,7 @@ class PipelineWriter {
   double given_seconds(const Action& action) const;
   TaskId forward_backward(uint32_t device, const Action& forward, const Action& backward);
   void drain_head(uint32_t device, std::vector<MemoryEvent>& memory);
+  double expert_load(uint32_t device) const;
   bool head_deferred(const StageChunk& chunk, int microbatch) const;
   void message(uint32_t device, const Action& action);
   const StageChunk& stage_chunk(int chunk) const;
@@ -44,6 +45,7 @@ class PipelineWriter {
   DataParallelWriter* dp_;
   ScheduleShape shape_;
   PipelineShape pipeline_;
+  RoutingLoad load_;  ///< empty without experts
   std::vector<Program> programs_;        ///< by pipeline rank
   std::unique_ptr<ChunkWriter> chunks_;  ///< absent with given costs
   uint32_t next_ = 0, previous_ = 0;     ///< pipeline neighbours of the device being written

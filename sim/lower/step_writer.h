@@ -2,8 +2,7 @@
 // messages.
 //
 // A collective of several simulated members is a rendezvous: each arrives (zero length) on its own
-// queue, all meet, each one's transfer follows. With one simulated member the transfer stands
-// alone; both take the same time when the members arrive together (the folding law).
+// queue, all meet, each one's transfer follows; that of one stands alone and takes as long.
 #pragma once
 
 #include <array>
@@ -116,7 +115,6 @@ class StepWriter {
   double launch_seconds_ = 0;
   std::vector<TaskId> scratch_;
 };
-/// Pipeline neighbours of a device; ring order, so the last stage's next is the first.
 uint32_t neighbour(const Mesh& mesh, const Folding& folding, uint32_t device, int offset);
 
 }  // namespace stepsim
