@@ -7,7 +7,7 @@
 #include "sim/cost/kernel.h"
 #include "sim/cost/layer_sizes.h"
 #include "sim/lower/layer_groups.h"
-#include "sim/lower/template.h"
+#include "sim/lower/template_writer.h"
 
 namespace stepsim {
 
