@@ -8,18 +8,18 @@ namespace stepsim {
 namespace {
 constexpr double rope_bytes = 4;           ///< read and write q, k
 constexpr double unfused_rope_passes = 4;  ///< slice, rotate, two multiplies, add, concatenate
+
+/// Passes over q and k that rotate them.
+double rope_passes(const Scenario& s) {
+  if (s.model.position != PositionEmbedding::rope) return 0;
+  return s.fused_rope ? 1 : unfused_rope_passes;
+}
 }  // namespace
 
 void LayerTemplates::query_key_norms(TemplateWriter& w, double bytes) const {
   if (!s_.model.qk_norm) return;
   w.compute(OpKind::norm, kernels_.streaming({z_.tokens * z_.head_features * bytes}));
   w.compute(OpKind::norm, kernels_.streaming({z_.tokens * z_.kv_features * bytes}));
-}
-
-/// Passes over q and k that rotate them.
-double LayerTemplates::rope_passes() const {
-  if (s_.model.position != PositionEmbedding::rope) return 0;
-  return s_.fused_rope ? 1 : unfused_rope_passes;
 }
 
 /// Norm to rotated q, k and v.
@@ -33,15 +33,15 @@ void LayerTemplates::projections_forward(TemplateWriter& w, bool fp8) const {
     w.exposed(OpKind::tp_all_gather, Stream::tp,
               tp_cost(Collective::all_gather, z_.tokens * z_.qkv_features * s_.parallel.tp * 2));
   query_key_norms(w, norm_forward_bytes);
-  if (rope_passes() > 0)
+  if (rope_passes(s_) > 0)
     w.compute(OpKind::rope, kernels_.streaming({z_.tokens * (z_.head_features + z_.kv_features) *
-                                                rope_bytes * rope_passes()}));
+                                                rope_bytes * rope_passes(s_)}));
 }
 
 void LayerTemplates::projections_backward(TemplateWriter& w, bool fp8) const {
   // Rotation of dq and dk, and the copy that joins dq, dk, dv into one gradient.
   w.compute(OpKind::rope, kernels_.streaming({z_.tokens * ((z_.head_features + z_.kv_features) *
-                                                               rope_bytes * rope_passes() +
+                                                               rope_bytes * rope_passes(s_) +
                                                            z_.qkv_features * 4)}));
   query_key_norms(w, norm_backward_bytes);
   // The forward gathered every rank's slice of q, k and v: their gradients are summed and cut
@@ -55,11 +55,6 @@ void LayerTemplates::projections_backward(TemplateWriter& w, bool fp8) const {
       w, {OpKind::qkv_gemm, z_.qkv(), TpGemm::qkv_fprop, TpGemm::qkv_dgrad, TpGemm::qkv_wgrad},
       fp8);
   norm_backward(w);
-}
-
-double LayerTemplates::attention_weights() const {
-  const Gemm qkv = z_.qkv(), proj = projection();
-  return (s_.model.mla.present() ? latent_weights() : qkv.n * qkv.k) + proj.n * proj.k;
 }
 
 Gemm LayerTemplates::projection() const {

@@ -58,9 +58,6 @@ class LayerTemplates {
   Gemm projection() const;
   double attention_weights() const;
   Latents latents() const;
-  double latent_weights() const;
-  void replicated_forward(TemplateWriter& w, const Linear& l, bool fp8) const;
-  void replicated_backward(TemplateWriter& w, const Linear& l, bool fp8) const;
   void latent_norm(TemplateWriter& w, double rank, double bytes, int margin) const;
   void latent_rope(TemplateWriter& w, const Latents& l) const;
   void latents_forward(TemplateWriter& w, bool fp8) const;
@@ -93,7 +90,6 @@ class LayerTemplates {
   void norm_forward(TemplateWriter& w) const;
   void norm_backward(TemplateWriter& w) const;
   void query_key_norms(TemplateWriter& w, double bytes) const;
-  double rope_passes() const;
   void quantize(TemplateWriter& w, double elements, Operand operand = Operand::input) const;
   void column_forward(TemplateWriter& w, const Linear& l, bool fp8) const;
   void row_forward(TemplateWriter& w, const Linear& l, bool fp8) const;

@@ -49,25 +49,13 @@ LayerTemplates::Latents LayerTemplates::latents() const {
           .kv_up = linear(OpKind::kv_up_gemm, {z_.tokens, z_.heads * up, d(a.kv_lora_rank)})};
 }
 
-double LayerTemplates::latent_weights() const {
+double LayerTemplates::attention_weights() const {
+  const auto weights = [](const Gemm& g) { return g.n * g.k; };
+  const double out = weights(projection());
+  if (!s_.model.mla.present()) return weights(z_.qkv()) + out;
   const Latents l = latents();
-  double weights = 0;
-  for (const Linear* linear : {&l.q_down, &l.kv_down, &l.q_up, &l.kv_up})
-    weights += linear->gemm.n * linear->gemm.k;
-  return weights;
-}
-
-void LayerTemplates::replicated_forward(TemplateWriter& w, const Linear& l, bool fp8) const {
-  if (fp8) quantize(w, l.gemm.m * l.gemm.k);
-  w.compute(l.op, kernels_.gemm(l.gemm, dtype(fp8)));
-}
-
-void LayerTemplates::replicated_backward(TemplateWriter& w, const Linear& l, bool fp8) const {
-  if (fp8) quantize(w, l.gemm.m * l.gemm.n);
-  w.set_pass(Pass::backward_data);
-  w.compute(l.op, kernels_.gemm(dgrad(l.gemm), dtype(fp8)));
-  w.weight(l.op, weight_gradient(l.gemm, dtype(fp8)));
-  w.set_pass(Pass::backward);
+  return weights(l.q_down.gemm) + weights(l.kv_down.gemm) + weights(l.q_up.gemm) +
+         weights(l.kv_up.gemm) + out;
 }
 
 /// The norm of a latent belongs to its up projection, as LayerNormLinear's does.
@@ -92,9 +80,13 @@ void LayerTemplates::latent_rope(TemplateWriter& w, const Latents& l) const {
 
 void LayerTemplates::latents_forward(TemplateWriter& w, bool fp8) const {
   const Latents l = latents();
+  const auto replicated = [&](const Linear& down) {
+    if (fp8) quantize(w, down.gemm.m * down.gemm.k);
+    w.compute(down.op, kernels_.gemm(down.gemm, dtype(fp8)));
+  };
   norm_forward(w);
-  if (l.compresses_queries()) replicated_forward(w, l.q_down, fp8);
-  replicated_forward(w, l.kv_down, fp8);
+  if (l.compresses_queries()) replicated(l.q_down);
+  replicated(l.kv_down);
   if (gathers())
     w.exposed(OpKind::tp_all_gather, Stream::tp,
               tp_cost(Collective::all_gather, z_.tokens * l.rope * 2));
@@ -119,17 +111,25 @@ void LayerTemplates::latents_backward(TemplateWriter& w, bool fp8) const {
   const int margin = s_.launch_env.norm_margin_backward;
   latent_rope(w, l);
   const auto up = [&](const Linear& linear, double rank) {
-    if (fp8) quantize(w, linear.gemm.m * linear.gemm.n);
+    if (fp8) quantize(w, linear.gemm.m * linear.gemm.n, Operand::gradient);
     column_backward(w, linear, fp8);
     if (rank > 0) latent_norm(w, rank, norm_backward_bytes, margin);
+  };
+  const auto replicated = [&](const Linear& down) {
+    if (fp8) quantize(w, down.gemm.m * down.gemm.n, Operand::gradient);
+    w.set_pass(Pass::backward_data);
+    w.compute(down.op, kernels_.gemm(dgrad(down.gemm), dtype(fp8)));
+    w.set_pass(Pass::backward_weight);
+    w.weight(down.op, weight_gradient(down.gemm, dtype(fp8)));
+    w.set_pass(Pass::backward);
   };
   up(l.kv_up, l.kv_rank);
   up(l.q_up, l.q_rank);
   if (gathers())
     w.exposed(OpKind::tp_reduce_scatter, Stream::tp,
               tp_cost(Collective::reduce_scatter, z_.tokens * l.rope * 2));
-  replicated_backward(w, l.kv_down, fp8);
-  if (l.compresses_queries()) replicated_backward(w, l.q_down, fp8);
+  replicated(l.kv_down);
+  if (l.compresses_queries()) replicated(l.q_down);
   // The normed input went two ways: their gradients are added.
   w.compute(OpKind::residual, kernels_.streaming({z_.local_tokens * z_.hidden * residual_bytes}));
   norm_backward(w);
