@@ -13,7 +13,7 @@ constexpr std::string_view order_letters = "FBIW";  // as OrderEntry::Kind
 
 std::string spelled(const OrderEntry& e, const PipelineShape& shape) {
   std::string word = order_letters[static_cast<size_t>(e.kind)] + std::to_string(e.microbatch);
-  if (shape.chunks > 1) word += "." + std::to_string(e.chunk);
+  if (shape.chunks > 1 || e.chunk > 0) word += "." + std::to_string(e.chunk);
   return word;
 }
 

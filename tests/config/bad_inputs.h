@@ -309,8 +309,8 @@ inline const std::vector<Case> cases{
      "pipeline.schedule = \"zb_h1\"; model.virtual_pipeline_model_parallel_size = 2",
      "x.json#/pipeline/schedule: 'zb_h1' has one chunk per rank; leave "
      "virtual_pipeline_model_parallel_size unset, got 2"},
-    {"misspelt schedule", Where::scenario, "pipeline.schedule = \"dualpipe-v\"",
-     "x.json#/pipeline/schedule: unknown name 'dualpipe-v'; did you mean 'dualpipe_v'?"},
+    {"misspelt schedule", Where::scenario, "pipeline.schedule = \"dualpipe_w\"",
+     "x.json#/pipeline/schedule: unknown name 'dualpipe_w'; did you mean 'dualpipe_v'?"},
     {"order of too few lines", Where::scenario, "pipeline.order = \"F0 B0\"",
      "x.json#/pipeline/order: must have a line for each of PP 2 ranks; it has 1"},
     {"order of no computations", Where::scenario, "pipeline.order = \"F0 X0\"",
