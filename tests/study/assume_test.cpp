@@ -39,7 +39,8 @@ TEST_CASE("an even layout: no stage holds two more than another") {
   CHECK(even_layout(5, 1, 4) == "Et|tt|tt|mL");
   CHECK(even_layout(2, 0, 2) == "Et|tL");
   CHECK(even_layout(1, 0, 4).empty());  // three for four
-  CHECK(even_layout(2, 1, 4).empty());  // the last stage would hold half of what it must
+  CHECK(even_layout(2, 1, 4) == "E|t|t|mL");
+  CHECK(even_layout(2, 2, 4).empty());  // the last stage would lack one of its three
 }
 
 TEST_CASE("a split that nobody published") {
