@@ -14,13 +14,15 @@ using nlohmann::json;
 /// because the release that ran did not check yet.
 struct RepairRow {
   std::string_view finding, section, key;
-  bool value, written;
+  std::string_view value;  ///< as JSON text
+  bool written;
 };
-constexpr std::array<RepairRow, 3> repair_rows{{
-    {"moe-needs-sequence-parallel", "model", "sequence_parallel", true, false},
+constexpr std::array<RepairRow, 4> repair_rows{{
+    {"moe-needs-sequence-parallel", "model", "sequence_parallel", "true", false},
     {"mxfp8-excludes-gather-in-optimizer", "comm_overlap",
-     "overlap_param_gather_with_optimizer_step", false, true},
-    {"ep-overlap-excludes-shared-overlap", "model", "moe_shared_expert_overlap", false, true},
+     "overlap_param_gather_with_optimizer_step", "false", true},
+    {"ep-overlap-excludes-shared-overlap", "model", "moe_shared_expert_overlap", "false", true},
+    {"offload-needs-first-interface", "env_vars", "NVTE_CPU_OFFLOAD_V1", "1", false},
 }};
 
 void split(json& scenario, const Scenario& resolved, std::vector<std::string>& assumed) {
@@ -78,11 +80,11 @@ std::vector<std::string> assume(json& scenario, const Scenario& resolved) {
     if (finding.id == "layers-not-divisible" && assumed.empty()) split(scenario, resolved, assumed);
     for (const RepairRow& row : repair_rows) {
       if (finding.id != row.finding) continue;
-      if (!scenario.contains(row.section)) continue;
+      if (row.section != "env_vars" && !scenario.contains(row.section)) continue;
       json& section = scenario[std::string(row.section)];
       const std::string key(row.key);
       if (!row.written && section.contains(key) && !section[key].is_null()) continue;
-      section[key] = row.value;
+      section[key] = json::parse(row.value);
       assumed.push_back(std::string(row.section) + "." + key);
     }
   }
