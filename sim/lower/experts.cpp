@@ -51,7 +51,7 @@ ExpertBlock::ExpertBlock(const Scenario& scenario, const LayerGroups& groups,
 
 void ExpertBlock::small(TemplateWriter& w, OpKind op, int count) const {
   w.compute(op, k_.streaming({}) / (1.0 / count));
-  w.launches(count);
+  w.operators(count);
 }
 
 void ExpertBlock::move(TemplateWriter& w, OpKind op, double touches) const {

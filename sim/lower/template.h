@@ -38,6 +38,7 @@ struct TemplateOp {
   bool captured = false;     ///< inside a CUDA graph: its first operation launches all of it
   bool launch_edge = true;   ///< false when earlier launches imply this one
   int launches = 1;          ///< kernels that this one stands for, each launched
+  int operators = 1;         ///< framework operators around them
   bool other = false;        ///< belongs to the second of two microbatches
 };
 

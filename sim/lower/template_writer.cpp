@@ -106,7 +106,7 @@ Template TemplateWriter::finish(LaunchCost launch) && {
       if (i == 0 || !template_.ops[i - 1].captured) issued += launch.graph;
     } else {
       issued += launch.launch * op.launches;
-      if (op.part == 0 && op.op != OpKind::tp_exchange) issued += launch.dispatch;
+      if (op.part == 0 && op.op != OpKind::tp_exchange) issued += launch.dispatch * op.operators;
     }
     op.launch_lag_seconds = issued.value;
     double implied = -1;

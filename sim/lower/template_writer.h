@@ -54,8 +54,13 @@ class TemplateWriter {
   /// What follows is launched only after the host has seen `op` finish (a copy to the host and the
   /// wait for it). Inside a CUDA graph there is none.
   void host_sync(int32_t op);
-  /// The operation before this call stands for `count` kernels that are launched one by one.
+  /// The operation before this call stands for `count` kernels that one operator launches one by
+  /// one.
   void launches(int count) { template_.ops.back().launches = count; }
+  /// The same of operators with a kernel each.
+  void operators(int count) {
+    template_.ops.back().launches = template_.ops.back().operators = count;
+  }
   /// The operation before this call is one of that group.
   void among(Meeting group) { template_.ops.back().group = group; }
   /// The next kernel waits for `op`.

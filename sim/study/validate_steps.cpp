@@ -78,6 +78,18 @@ StepCell cell_of(const std::string& group, const std::vector<const MeasuredStep*
   return cell;
 }
 
+/// A line of a file; a syntax error in it is the file's, at that line.
+Document parse_line(const std::string& line, int number, const std::string& file) {
+  try {
+    return parse_document(line, file + ":" + std::to_string(number));
+  } catch (const Error& error) {
+    if (error.pointer().starts_with('/') || error.pointer().empty()) throw;
+    const size_t column = error.pointer().find(':') + 1;
+    throw Error(file, std::to_string(number) + ":" + error.pointer().substr(column),
+                error.message());
+  }
+}
+
 }  // namespace
 
 StepValidation validate_steps(const std::string& file, const DataPaths& data, int every) {
@@ -92,7 +104,7 @@ StepValidation validate_steps(const std::string& file, const DataPaths& data, in
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos || (number - 1) % every != 0) continue;
     const std::string place = file + ":" + std::to_string(number);
-    const Document document = parse_document(line, place);
+    const Document document = parse_line(line, number, file);
     const Reader top(document, "");
     MeasuredStep row = measured_step(top);
     if (!top.child("scenario").present()) top.fail("scenario", "is missing; expected an object");

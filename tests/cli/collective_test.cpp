@@ -143,7 +143,7 @@ TEST_CASE("collective and validate: bad input exits 2 with one line") {
            {"validate --collectives README.md", "README.md:1:1: has no column"},
            {"validate --rows no/such.jsonl", "no/such.jsonl"},
            {"validate --rows tests/published", "is a directory; expected a file of JSON lines"},
-           {"validate --rows README.md", "README.md:1#1:1: "},
+           {"validate --rows README.md", "README.md:1:1: not JSON"},
            {"validate --rows a --collectives b", "/--rows: cannot be combined"},
        }) {
     CAPTURE(std::string(refusal.first));

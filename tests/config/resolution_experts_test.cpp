@@ -9,11 +9,10 @@ using enum Base;
 const std::vector<Row> expert_rows{
     {"comm_overlap.py: EP, experts, all-to-all: nothing is refused", experts,
      "ep=8 m.moe_token_dispatcher_type=alltoall section o.overlap_moe_expert_parallel_comm=true",
-     "m.overlap_moe_expert_parallel_comm=true m.delay_wgrad_compute=false",
-     "advice not-simulated-yet"},
+     "m.overlap_moe_expert_parallel_comm=true m.delay_wgrad_compute=false", ""},
     {"comm_overlap.py: without the section the model's switch holds", experts,
      "ep=8 m.moe_token_dispatcher_type=flex m.overlap_moe_expert_parallel_comm=true",
-     "m.overlap_moe_expert_parallel_comm=true", "advice not-simulated-yet"},
+     "m.overlap_moe_expert_parallel_comm=true", ""},
     {"comm_overlap.py: its False default is written over the model's True", experts,
      "ep=8 m.moe_token_dispatcher_type=alltoall section m.overlap_moe_expert_parallel_comm=true",
      "m.overlap_moe_expert_parallel_comm=false", "silent comm-overlap-overwrites"},
@@ -35,7 +34,7 @@ const std::vector<Row> expert_rows{
     {"comm_overlap.py: has it", experts,
      "ep=8 pp=4 vp=2 m.moe_token_dispatcher_type=alltoall section "
      "o.overlap_moe_expert_parallel_comm=true",
-     "m.overlap_p2p_comm=true", "advice not-simulated-yet"},
+     "m.overlap_p2p_comm=true", ""},
     {"comm_overlap.py: no full recomputation", experts,
      "ep=8 m.moe_token_dispatcher_type=alltoall section o.overlap_moe_expert_parallel_comm=true "
      "m.recompute_granularity=full m.recompute_method=uniform m.recompute_num_layers=1",
@@ -70,7 +69,7 @@ const std::vector<Row> expert_rows{
     {"comm_overlap.py: 2.10 is newer than 2.7", experts,
      "ep=8 m.moe_token_dispatcher_type=alltoall section o.overlap_moe_expert_parallel_comm=true "
      "o.delay_wgrad_compute=true software.transformer_engine=2.10",
-     "", "advice not-simulated-yet"},
+     "", ""},
     {"transformer_config.py: and 2.12 with graphs around attention", experts,
      "ep=8 m.moe_token_dispatcher_type=alltoall section o.overlap_moe_expert_parallel_comm=true "
      "o.delay_wgrad_compute=true software.transformer_engine=2.11 "

@@ -49,8 +49,7 @@ const std::vector<Row> tensor_rows{
      "tp=2 sp=true ep=8 on m.moe_token_dispatcher_type=alltoall "
      "o.overlap_moe_expert_parallel_comm=true o.delay_wgrad_compute=true",
      "m.delay_wgrad_compute=true",
-     "error delayed-wgrad-excludes-userbuffers; silent etp-default-is-one; advice "
-     "not-simulated-yet"},
+     "error delayed-wgrad-excludes-userbuffers; silent etp-default-is-one"},
     {"model_parallel_config.py: reduce-scatter under its own dgrad is another method", dense,
      "tp=4 sp=true on m.tp_comm_overlap_rs_dgrad=true", "m.tp_comm_overlap=true",
      "advice not-simulated-yet"},
