@@ -59,6 +59,8 @@ void write_title(Page& page, const Scenario& s, const Report& r) {
   std::string layout = fmt::format("TP{} PP{}", p.tp, p.pp);
   if (p.vp) layout += fmt::format(" VP{}", *p.vp);
   layout += fmt::format(" CP{} DP{}", p.cp, p.dp);
+  if (p.experts) layout += fmt::format(" EP{}", p.ep);
+  if (p.experts && p.etp > 1) layout += fmt::format(" ETP{}", p.etp);
   if (p.sequence_parallel) layout += " SP";
   const std::string subject = s.costs ? s.name.empty() ? "given costs" : s.name + " (given costs)"
                               : s.model.name.empty() ? s.name
