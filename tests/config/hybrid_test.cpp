@@ -65,7 +65,8 @@ TEST_CASE("layers of a hybrid: read by their symbols, refused with their key") {
         {"n_groups", json(3), "#/n_groups: must divide 8 Mamba heads; got 3"},
         {"mamba_num_heads", json(nullptr), "#/mamba_num_heads: is missing"},
         {"n_routed_experts", json(nullptr), "has layers of experts"}}) {
-    CAPTURE(line);
+    const std::string expected = line;
+    CAPTURE(expected);
     CHECK(hybrid_refusal(hybrid, key, value).find(line) != std::string::npos);
   }
 }

@@ -112,7 +112,8 @@ TEST_CASE("published kernels") {
     for (const double error : errors) sizes.push_back(std::abs(error));
     std::printf("%-44s %5zu %7.1f%% %+7.1f%%\n", cell.c_str(), errors.size(), 100 * median(sizes),
                 100 * median(errors));
-    CAPTURE(cell);
+    const std::string where = cell;
+    CAPTURE(where);
     const bool window = cell.find("window") != std::string::npos;
     CHECK(median(sizes) < (window ? 0.6 : errors.size() >= 10 ? 0.2 : 0.35));
   }

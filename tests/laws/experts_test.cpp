@@ -69,7 +69,9 @@ const std::vector<std::pair<Layout, Experts>>& expert_layouts() {
 
 TEST_CASE("law: folded equals unfolded with experts, and the ledger adds up") {
   for (const char* model : {"qwen3-30b-a3b", "deepseek-v3"})
-    for (const auto& [layout, experts] : expert_layouts()) {
+    for (const auto& row : expert_layouts()) {
+      const Layout& layout = row.first;
+      const Experts& experts = row.second;
       if (quick() && experts.ep == 16) continue;
       CAPTURE(model);
       CAPTURE(layout);
@@ -95,7 +97,9 @@ TEST_CASE("law: a faster anything never slows a step with experts, nothing share
                                     },
                                     [](Cluster& c) { c.device.memory_bandwidth *= 2; },
                                     [](Cluster& c) { c.stack.launch *= 0.5; }};
-  for (const auto& [layout, experts] : expert_layouts()) {
+  for (const auto& row : expert_layouts()) {
+    const Layout& layout = row.first;
+    const Experts& experts = row.second;
     CAPTURE(layout);
     CAPTURE(experts);
     const Scenario s = read(experts_json("qwen3-30b-a3b", "dgx-h100", layout, experts));

@@ -97,7 +97,8 @@ TEST_CASE("law: DualPipe idles for (p/2-1)(FB+B-2W), over a V of chunks for (p-1
           for (const auto& [schedule, turns] :
                {std::pair{"dualpipe", p / 2 - 1}, {"dualpipe_v", p - 1}}) {
             const double block = t.all() - overlap * t.f;
-            CAPTURE(schedule);
+            const std::string name = schedule;
+            CAPTURE(name);
             CAPTURE(p);
             CAPTURE(m);
             CAPTURE(t.f);

@@ -82,7 +82,7 @@ TEST_CASE("without a spine, rails of GPUs that share no NVLink meet in the host"
 
 // Law: whatever the tiers, domains and NICs, any two GPUs of a regular system reach each other.
 TEST_CASE("a regular fabric is connected") {
-  for (size_t tiers : {0, 1, 2})
+  for (size_t tiers : {0U, 1U, 2U})
     for (int domain : {1, 2, 4, 8, 16})
       for (int nics : {1, 2, 3, 8, 16})
         for (bool rails : {false, true}) {
