@@ -54,6 +54,7 @@ void resolve_graphs(const ScenarioSections& sections, Scenario& scenario) {
     const bool layers = asked.empty() || holds(scope, "full");
     scenario.graph_attention = layers || holds(scope, "attn");
     scenario.graph_mlp = layers || holds(scope, "mlp");
+    scenario.graph_mixer = layers || holds(scope, "mamba");
     scenario.graph_moe = layers || holds(scope, "moe");
     scenario.graph_router = scenario.graph_moe || holds(scope, "moe_router");
     scenario.graph_preprocess =

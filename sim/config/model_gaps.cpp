@@ -6,15 +6,9 @@
 namespace stepsim {
 namespace {
 
-constexpr std::array<GapRow, 4> gap_rows{{
-    {"state-space layers", "hybrid_override_pattern", true,
-     [](const Model& m) { return m.mamba.present(); }},
-    {"gated delta nets", "linear_num_value_heads", true,
-     [](const Model& m) { return m.delta_net.present(); }},
-    {"attention output gate", "attn_output_gate", false,
-     [](const Model& m) { return m.attention_gate; }},
-    {"parallel residual", "parallel_residual", false,
-     [](const Model& m) { return m.parallel_residual; }},
+constexpr std::array<GapRow, 1> gap_rows{{
+    {"parallel residual around experts", "use_parallel_residual", true,
+     [](const Model& m) { return m.parallel_residual && m.moe.present(); }},
 }};
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr std::array<ModuleRow, 8> module_rows{{
     {"moe_act", &RecomputeModules::moe_act, true},
     {"shared_experts", &RecomputeModules::shared_experts, true},
     {"mla_up_proj", &RecomputeModules::mla_up_proj, true},
-    {"gdn_norm_out", &RecomputeModules::gdn_norm_out, false},
+    {"gdn_norm_out", &RecomputeModules::gdn_norm_out, true},
 }};
 
 /// Comma-separated: all, or those that are simulated.
@@ -45,9 +45,8 @@ void check_modules(const ScenarioSections& sections, Scenario& scenario) {
   };
   if (m.mla_up_proj && !scenario.model.mla.present())
     no("mla-recompute-needs-mla", "mla_up_proj needs multi_latent_attention");
-  if (m.gdn_norm_out)
-    no("gdn-recompute-needs-gdn",
-       "gdn_norm_out needs gated delta networks, which no model here has");
+  if (m.gdn_norm_out && !scenario.model.delta_net.present())
+    no("gdn-recompute-needs-gdn", "gdn_norm_out needs gated delta networks");
   if (m.moe_act && !model.boolean("moe_grouped_gemm", scenario.model.moe.present()))
     no("moe-act-recompute-needs-grouped-gemm", "moe_act needs moe_grouped_gemm");
   if (m.shared_experts && model.boolean("moe_shared_expert_overlap", false))

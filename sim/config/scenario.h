@@ -100,7 +100,7 @@ struct Scenario {
   /// CUDA graphs around these parts of a layer; `graph_moe`: everything between its dispatch and
   /// its end.
   bool graph_attention = false, graph_mlp = false, graph_router = false, graph_preprocess = false,
-       graph_moe = false;
+       graph_moe = false, graph_mixer = false;
   CrossEntropy cross_entropy = CrossEntropy::native;
   bool fused_rope = true, gradient_accumulation_fusion = true;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/cost/mixer_sizes.h"
 #include "sim/cost/quantize.h"
 
 namespace stepsim {
@@ -18,7 +19,8 @@ LayerSizes layer_sizes(const Scenario& s) {
   z.head_features = z.heads * z.head_dim;
   z.kv_features = std::max(1.0, m.query_groups / tp) * z.head_dim;
   // With fewer groups than TP the weight is still split evenly; its output is gathered and sliced.
-  z.qkv_features = (m.heads + 2.0 * m.query_groups) * z.head_dim / tp;
+  z.qkv_features =
+      (m.heads * (m.attention_gate ? 2.0 : 1.0) + 2.0 * m.query_groups) * z.head_dim / tp;
   z.ffn = static_cast<double>(m.ffn_hidden) / tp;
   z.glu = m.gated_mlp ? 2 : 1;
   z.vocab = static_cast<double>(padded_vocab(m, s.parallel.tp)) / tp;
@@ -35,6 +37,8 @@ double attention_activation_bytes(const Scenario& s, const LayerSizes& z, double
     bytes += z.tokens * z.head_features * gemm_input;
     // The inputs of the q and k norms are kept beside what the norms make of them.
     if (s.model.qk_norm) bytes += z.tokens * (z.head_features + z.kv_features) * 2;
+    // The gate and what it scales, beside the product.
+    if (s.model.attention_gate) bytes += z.tokens * z.head_features * 4;
     return bytes;
   }
   const Mla& a = s.model.mla;
@@ -60,7 +64,9 @@ double expert_activation_bytes(const Scenario& s, const LayerSizes& z, double ge
   const RecomputeModules& again = s.recompute_modules;
   if (again.moe) return 0;
   const double copies = z.local_tokens * moe.top_k, width = static_cast<double>(moe.ffn_hidden);
-  double bytes = copies * z.hidden * gemm_input * s.parallel.etp;  // permuted input of fc1
+  const double token = moe.latent > 0 ? static_cast<double>(moe.latent) : z.hidden;
+  double bytes = copies * token * gemm_input * s.parallel.etp;  // permuted input of fc1
+  if (moe.latent > 0) bytes += z.local_tokens * token * 2;      // input of the up projection
   bytes += copies * width * (z.glu * 2 + (again.moe_act ? 0 : gemm_input));
   bytes += copies * 4 + z.local_tokens * moe.experts * 4;  // probabilities, router scores
   if (moe.shared_ffn_hidden > 0 && !again.shared_experts)
@@ -69,32 +75,72 @@ double expert_activation_bytes(const Scenario& s, const LayerSizes& z, double ge
   return bytes;
 }
 
+/// Mamba-2 (state-spaces mamba, ssd_combined.py, MambaSplitConv1dScanCombinedFn): the projected
+/// features, the scan's output and out's input; convolution and states are made again.
+double mamba_activation_bytes(const MixerSizes& m, double gemm_input) {
+  return m.in.m * (m.in.n * 2 + m.out.k * (2 + gemm_input));
+}
+
+/// Gated delta net (flash-linear-attention, ChunkGatedDeltaRuleFunction): the projected features;
+/// q and k of every value head, v and the inverse of every 64 x 64 block of a chunk; the scan's
+/// output and out's input.
+double delta_net_activation_bytes(const Scenario& s, const MixerSizes& m, double gemm_input) {
+  constexpr double chunk = 64;
+  const DeltaNet& d = s.model.delta_net;
+  const double heads = static_cast<double>(d.value_heads) / s.parallel.tp;
+  const double kept = m.in.n + heads * (2 * static_cast<double>(d.key_dim) + chunk) + m.out.k;
+  const double gated = s.recompute_modules.gdn_norm_out ? 0 : gemm_input;
+  return m.in.m * (kept * 2 + m.out.k * (2 + gated));
+}
+
+double mixer_activation_bytes(const Scenario& s, const LayerSizes& z, Mixer mixer,
+                              double gemm_input) {
+  switch (mixer) {
+    case Mixer::attention:
+      return attention_activation_bytes(s, z, gemm_input) +
+             (s.recompute_modules.core_attn ? 0 : score_bytes(s));
+    case Mixer::mamba:
+      return mamba_activation_bytes(mixer_sizes(s, z, mixer), gemm_input);
+    case Mixer::delta_net:
+      return delta_net_activation_bytes(s, mixer_sizes(s, z, mixer), gemm_input);
+    case Mixer::none:
+      break;
+  }
+  return 0;
+}
+
 }  // namespace
 
 double layer_activation_bytes(const Scenario& s, int layer, bool fp8) {
+  return layer_activation_bytes(s, s.model.shape(layer), fp8);
+}
+
+double layer_activation_bytes(const Scenario& s, LayerShape shape, bool fp8) {
   const LayerSizes z = layer_sizes(s);
   const double gemm_input = fp8 ? operand_bytes(s.precision) : 2;  // kept quantised
   const double sharded = z.local_tokens * z.hidden;
-  const bool moe = s.model.moe.at(layer);
   const RecomputeModules& again = s.recompute_modules;
-  // Residual inputs, and of norms behind the branches what these made.
-  double bytes = sharded * 2 * (s.model.post_norms ? 4.0 : 2.0);
-  // Norm outputs. Only a norm that is a module of its own can be recomputed; the MLP's goes with
-  // it.
-  if (!(again.layernorm && s.model.mla.present())) bytes += sharded * gemm_input;
-  if (!(again.layernorm && moe) && !(again.mlp && !moe)) bytes += sharded * gemm_input;
-  bytes += attention_activation_bytes(s, z, gemm_input);
-  if (moe)
-    bytes += expert_activation_bytes(s, z, gemm_input);
-  else if (!again.mlp)
-    bytes += mlp_activation_bytes(z.tokens, z.ffn, z.glu, gemm_input);
-  if (s.model.hidden_dropout) bytes += sharded * 2;
-  if (!again.core_attn) bytes += score_bytes(s);
+  // Of each half: the residual input, behind a post norm what it made, a dropout mask, the norm's
+  // output. Only a norm that is a module of its own can be recomputed; the MLP's goes with it.
+  const double half =
+      sharded * (2 * (s.model.post_norms ? 2.0 : 1.0) + (s.model.hidden_dropout ? 1 : 0));
+  const double normed = sharded * gemm_input;
+  double bytes = 0;
+  if (shape.mixer != Mixer::none) {
+    const bool latent = shape.mixer == Mixer::attention && s.model.mla.present();
+    bytes += half + mixer_activation_bytes(s, z, shape.mixer, gemm_input);
+    if (!(again.layernorm && latent)) bytes += normed;
+  }
+  if (shape.feed_forward == FeedForward::experts)
+    bytes += half + expert_activation_bytes(s, z, gemm_input) + (again.layernorm ? 0 : normed);
+  if (shape.feed_forward == FeedForward::dense)
+    bytes +=
+        half + (again.mlp ? 0 : normed + mlp_activation_bytes(z.tokens, z.ffn, z.glu, gemm_input));
   return bytes;
 }
 
 double mlp_bytes(const Scenario& s, int layer, bool fp8) {
-  if (s.model.moe.at(layer)) return 0;
+  if (s.model.shape(layer).feed_forward != FeedForward::dense) return 0;
   const LayerSizes z = layer_sizes(s);
   const double gemm_input = fp8 ? operand_bytes(s.precision) : 2;
   return z.local_tokens * z.hidden * gemm_input +

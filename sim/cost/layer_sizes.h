@@ -38,8 +38,9 @@ constexpr Gemm wgrad(const Gemm& g) { return {g.n, g.k, g.m, g.batch}; }
 /// Bytes of activations that decoder layer `layer` keeps for its backward, without the modules that
 /// recompute_modules names (Transformer Engine, flash attention).
 double layer_activation_bytes(const Scenario& scenario, int layer, bool fp8);
+double layer_activation_bytes(const Scenario& scenario, LayerShape shape, bool fp8);
 /// Bytes inside the dense MLP of decoder layer `layer`, from its norm's output to fc2's input:
-/// kept, or held while recompute_modules mlp runs it again. 0 where the layer has experts.
+/// kept, or held while recompute_modules mlp runs it again. 0 where the layer has none.
 double mlp_bytes(const Scenario& scenario, int layer, bool fp8);
 /// Of one layer's scores, when attention materialises them (softmax, mask and dropout output), kept
 /// or recomputed.

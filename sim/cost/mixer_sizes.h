@@ -35,4 +35,10 @@ inline MixerSizes delta_net_sizes(const LayerSizes& z, const DeltaNet& d, int tp
           .gate_bytes = z.tokens * values * 6};
 }
 
+/// Of a mixer that is a recurrence.
+inline MixerSizes mixer_sizes(const Scenario& s, const LayerSizes& z, Mixer mixer) {
+  return mixer == Mixer::mamba ? mamba_sizes(z, s.model.mamba, s.parallel.tp)
+                               : delta_net_sizes(z, s.model.delta_net, s.parallel.tp);
+}
+
 }  // namespace stepsim

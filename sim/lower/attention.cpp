@@ -6,7 +6,9 @@
 namespace stepsim {
 
 namespace {
-constexpr double rope_bytes = 4;           ///< read and write q, k
+constexpr double rope_bytes = 4;  ///< read and write q, k
+/// Of the output's sigmoid gate: read both, write one; read both and the gradient, write two.
+constexpr double gate_forward_bytes = 6, gate_backward_bytes = 10;
 constexpr double unfused_rope_passes = 4;  ///< slice, rotate, two multiplies, add, concatenate
 
 /// Passes over q and k that rotate them.
@@ -68,14 +70,17 @@ void LayerTemplates::attention_block_forward(TemplateWriter& w, LayerKind kind) 
   w.capture(s_.graph_attention);
   s_.model.mla.present() ? latents_forward(w, fp8) : projections_forward(w, fp8);
   core_attention(kind).forward(w);
+  if (s_.model.attention_gate)
+    w.compute(OpKind::activation, kernels_.streaming({out.m * out.k * gate_forward_bytes}));
   if (fp8) quantize(w, out.m * out.k);
   row_forward(w, {OpKind::proj_gemm, out, TpGemm::proj_fprop, TpGemm::proj_dgrad}, fp8);
-  residual_forward(w);
+  if (!one_sum()) residual_forward(w);
 }
 
 void LayerTemplates::attention_block_backward(TemplateWriter& w, LayerKind kind,
-                                              const RecomputeModules& modules) const {
+                                              RecomputeModules modules) const {
   const bool fp8 = kind.fp8, latent = s_.model.mla.present();
+  const Gemm out = projection();
   w.capture(s_.graph_attention);
   // Each module runs again when the gradient of what its output went into is there
   // (Megatron-Core transformer_layer.py, multi_latent_attention.py).
@@ -85,7 +90,9 @@ void LayerTemplates::attention_block_backward(TemplateWriter& w, LayerKind kind,
     norm_forward(w);
     w.set_pass(Pass::backward);
   }
-  row_backward(w, {OpKind::proj_gemm, projection(), TpGemm::proj_fprop, TpGemm::proj_dgrad}, fp8);
+  row_backward(w, {OpKind::proj_gemm, out, TpGemm::proj_fprop, TpGemm::proj_dgrad}, fp8);
+  if (s_.model.attention_gate)
+    w.compute(OpKind::activation, kernels_.streaming({out.m * out.k * gate_backward_bytes}));
   w.set_pass(Pass::recompute);
   if (modules.mla_up_proj && latent) up_projections_forward(w, fp8);
   if (modules.core_attn) core_attention(kind).forward(w);

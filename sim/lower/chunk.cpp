@@ -30,8 +30,7 @@ void ChunkWriter::begin(uint32_t device, double expert_load) {
   make_ = std::make_unique<LayerTemplates>(
       s_,
       LayerGroups{at(Meeting::tp), at(Meeting::cp), at(Meeting::ep), at(Meeting::etp),
-                  at(Meeting::etp_ep), at(Meeting::cp_inner), at(Meeting::cp_outer),
-                  expert_load},
+                  at(Meeting::etp_ep), at(Meeting::cp_inner), at(Meeting::cp_outer), expert_load},
       w_.fault(device).slowdown);
   const LayerTemplates& make = *make_;
   const bool first = now_ == nullptr;
@@ -54,10 +53,10 @@ void ChunkWriter::begin(uint32_t device, double expert_load) {
     }
   }
   if (s_.model.mtp_layers > 0) {
-    const LayerKind kind = layer_kind(s_, s_.model.layers - 1);
+    const std::vector<LayerKind> kinds = prediction_kinds(s_);
     for (bool later : {false, true}) {
-      t.prediction.forward[later] = make.prediction_forward(kind, later && cast);
-      t.prediction.backward[later] = make.prediction_backward(kind, later);
+      t.prediction.forward[later] = make.prediction_forward(kinds, later && cast);
+      t.prediction.backward[later] = make.prediction_backward(kinds, later);
     }
   }
   t.embedding_forward = make.embedding_forward();
@@ -221,8 +220,9 @@ TaskId ChunkWriter::forward_backward(DeviceChunk forward, int forward_microbatch
     returned.layer = static_cast<uint16_t>(b.first_layer + other - 1);
     need(forward, {.forward = true, .microbatch = forward_microbatch}, owner);
     need(backward, {.forward = false, .microbatch = backward_microbatch}, other);
-    const TaskId kernel = w_.stamp(
-        device_, pair(sent.layer, is_first(forward, forward_microbatch), returned.layer), sent, returned);
+    const TaskId kernel =
+        w_.stamp(device_, pair(sent.layer, is_first(forward, forward_microbatch), returned.layer),
+                 sent, returned);
     if (first == no_task) first = kernel;
     ready(backward, backward_microbatch, other);
   }

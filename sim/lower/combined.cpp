@@ -26,7 +26,7 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
 
   backward();
   int32_t combined = TemplateOp::none;
-  if (b.moe) {
+  if (b.moe()) {
     w.capture(s_.graph_moe);
     dropout_backward(w);
     returned.finish_backward(w);
@@ -34,12 +34,12 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
   }
   forward();
   cast_weights_into(w, f, cast_weights);
-  attention_block_forward(w, f);
-  if (f.moe) route_forward(w, f);
+  mixer_block_forward(w, f);
+  if (f.moe()) route_forward(w, f);
   const int32_t routed = w.last_compute();
 
   backward();
-  if (b.moe) {
+  if (b.moe()) {
     wait(combined);
     w.capture(s_.graph_moe);
     returned.backward(w, modules.moe_act);
@@ -49,16 +49,16 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
   const int32_t worked = w.last_compute();
   forward();
   const int32_t arrived =
-      f.moe ? sent.dispatch_after(routed, w, DispatchPass::dispatch) : TemplateOp::none;
+      f.moe() ? sent.dispatch_after(routed, w, DispatchPass::dispatch) : TemplateOp::none;
   backward();
   w.flush_weights();
   const int32_t dispatched =
-      b.moe ? returned.dispatch_after(worked, w, DispatchPass::dispatch_backward)
-            : TemplateOp::none;
+      b.moe() ? returned.dispatch_after(worked, w, DispatchPass::dispatch_backward)
+              : TemplateOp::none;
 
   forward();
   int32_t back = TemplateOp::none;
-  if (f.moe) {
+  if (f.moe()) {
     wait(arrived);
     sent.forward(w);
     back = sent.combine(w, DispatchPass::combine);
@@ -68,10 +68,10 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
 
   backward();
   wait(dispatched);
-  if (b.moe) route_backward(w, b, modules);
-  attention_block_backward(w, b, modules);
+  if (b.moe()) route_backward(w, b, modules);
+  mixer_block_backward(w, b, modules);
   w.flush_weights();
-  if (f.moe) {
+  if (f.moe()) {
     forward();
     wait(back);
     sent.finish(w);

@@ -53,10 +53,23 @@ LayerKind layer_kind(const Scenario& s, int layer) {
   const SlidingWindow& window = s.model.window;
   const bool limited = window.tokens > 0 && window.tokens < s.batch.sequence &&
                        window.layers[static_cast<size_t>(layer)];
+  const LayerShape shape = s.model.shape(layer);
   return {.fp8 = quantised(s, layer),
-          .moe = s.model.moe.at(layer),
           .window = limited,
-          .context = s.parallel.context_at(layer)};
+          .context = s.parallel.context_at(layer),
+          .mixer = shape.mixer,
+          .feed_forward = shape.feed_forward};
+}
+
+std::vector<LayerKind> prediction_kinds(const Scenario& s) {
+  LayerKind kind = layer_kind(s, s.model.layers - 1);
+  std::vector<LayerKind> kinds;
+  for (const LayerShape shape : s.model.prediction_shapes()) {
+    kind.mixer = shape.mixer;
+    kind.feed_forward = shape.feed_forward;
+    kinds.push_back(kind);
+  }
+  return kinds;
 }
 
 void LayerTemplates::residual_forward(TemplateWriter& w) const {
@@ -77,19 +90,34 @@ void LayerTemplates::dropout_backward(TemplateWriter& w) const {
 }
 
 void LayerTemplates::mlp_block_forward(TemplateWriter& w, LayerKind kind) const {
-  if (kind.moe) return moe_block_forward(w, kind);
+  if (kind.feed_forward == FeedForward::none) return;
+  if (kind.moe()) return moe_block_forward(w, kind);
   w.capture(s_.graph_mlp);
   mlp_forward(w, kind.fp8);
+  if (one_sum()) {
+    // GPT-NeoX megatron/model/transformer.py, gpt_j_residual: each rank adds both branches' partial
+    // results, which are then reduced once.
+    const double elements = z_.tokens * z_.hidden;
+    const bool scatters = gathers();
+    w.compute(OpKind::residual, kernels_.streaming({elements * residual_bytes}));
+    w.exposed(
+        scatters ? OpKind::tp_reduce_scatter : OpKind::tp_all_reduce, Stream::tp,
+        tp_cost(scatters ? Collective::reduce_scatter : Collective::all_reduce, elements * 2));
+  }
   residual_forward(w);
 }
 
 void LayerTemplates::mlp_block_backward(TemplateWriter& w, LayerKind kind,
-                                        const RecomputeModules& modules) const {
-  if (kind.moe) return moe_block_backward(w, kind, modules);
+                                        RecomputeModules modules) const {
+  if (kind.feed_forward == FeedForward::none) return;
+  if (kind.moe()) return moe_block_backward(w, kind, modules);
   const bool fp8 = kind.fp8;
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
   w.capture(s_.graph_mlp);
   dropout_backward(w);
+  if (one_sum() && gathers())
+    w.exposed(OpKind::tp_all_gather, Stream::tp,
+              tp_cost(Collective::all_gather, z_.tokens * z_.hidden * 2));
   if (modules.mlp) {
     w.set_pass(Pass::recompute);
     mlp_forward(w, fp8);
@@ -110,15 +138,15 @@ void LayerTemplates::cast_weights_into(TemplateWriter& w, LayerKind kind, bool c
   w.capture(s_.graph_attention);
   if (!kind.fp8 || !cast_weights) return;
   const auto weights = [](const Gemm& g) { return g.n * g.k; };
-  const double mlp =
-      kind.moe ? experts(kind).weights() + shared_weights() : weights(z_.fc1()) + weights(z_.fc2());
-  quantize(w, attention_weights() + mlp, Operand::weight);
+  double mlp = kind.moe() ? experts(kind).weights() + shared_weights() : 0;
+  if (kind.feed_forward == FeedForward::dense) mlp = weights(z_.fc1()) + weights(z_.fc2());
+  quantize(w, mixer_weights(kind) + mlp, Operand::weight);
 }
 
 void LayerTemplates::forward_layer_into(TemplateWriter& w, LayerKind kind,
                                         bool cast_weights) const {
   cast_weights_into(w, kind, cast_weights);
-  attention_block_forward(w, kind);
+  mixer_block_forward(w, kind);
   mlp_block_forward(w, kind);
 }
 
@@ -126,6 +154,12 @@ Template LayerTemplates::layer_forward(LayerKind kind, bool cast_weights) const 
   TemplateWriter w(Pass::forward);
   forward_layer_into(w, kind, cast_weights);
   return std::move(w).finish(launch());
+}
+
+void LayerTemplates::blocks_backward(TemplateWriter& w, LayerKind kind,
+                                     RecomputeModules modules) const {
+  mlp_block_backward(w, kind, modules);
+  mixer_block_backward(w, kind, modules);
 }
 
 Template LayerTemplates::layer_backward(LayerKind kind, bool again) const {
@@ -138,8 +172,7 @@ void LayerTemplates::layer_backward_into(TemplateWriter& w, LayerKind kind, bool
   const RecomputeModules modules = again ? RecomputeModules{} : s_.recompute_modules;
   if (again) forward_layer_into(w, kind, false);
   w.set_pass(Pass::backward);
-  mlp_block_backward(w, kind, modules);
-  attention_block_backward(w, kind, modules);
+  blocks_backward(w, kind, modules);
 }
 
 }  // namespace stepsim

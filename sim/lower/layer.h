@@ -3,8 +3,6 @@
 // layers; where a tensor-parallel collective goes is decided by its GEMM's overlap method alone.
 #pragma once
 
-#include "sim/config/scenario.h"
-#include "sim/cost/kernel.h"
 #include "sim/cost/layer_sizes.h"
 #include "sim/cost/quantize.h"
 #include "sim/lower/context.h"
@@ -16,8 +14,7 @@
 
 namespace stepsim {
 
-/// Builds the templates of one scenario on one device. Keeps references: the scenario must outlive
-/// it.
+/// Builds templates of one scenario on one device. Keeps references: the scenario must outlive it.
 class LayerTemplates {
  public:
   /// `slowdown`: of the device's kernels.
@@ -35,9 +32,9 @@ class LayerTemplates {
   /// dispatch and combine run under the other's kernels (Megatron-Core combined_1f1b.py,
   /// model_chunk_schedule_plan.py).
   Template layer_pair(LayerKind forward, bool cast_weights, LayerKind backward) const;
-  /// One multi-token prediction module around a layer of that kind, its loss apart (in the head).
-  Template prediction_forward(LayerKind kind, bool cast_weights) const;
-  Template prediction_backward(LayerKind kind, bool again) const;
+  /// One multi-token prediction module around layers of these kinds, its loss apart (in the head).
+  Template prediction_forward(LayerKinds kinds, bool cast_weights) const;
+  Template prediction_backward(LayerKinds kinds, bool again) const;
   Template embedding_forward() const;
   Template embedding_backward() const;
   Template head_forward() const;
@@ -50,9 +47,12 @@ class LayerTemplates {
   struct Linear;   // one GEMM and its names
   struct Latents;  // of multi-latent attention
   void forward_layer_into(TemplateWriter& w, LayerKind kind, bool cast_weights) const;
+  void mixer_block_forward(TemplateWriter& w, LayerKind kind) const;
+  void mixer_block_backward(TemplateWriter& w, LayerKind kind, RecomputeModules modules) const;
+  void blocks_backward(TemplateWriter& w, LayerKind kind, RecomputeModules modules) const;
+  double mixer_weights(LayerKind kind) const;
   void attention_block_forward(TemplateWriter& w, LayerKind kind) const;
-  void attention_block_backward(TemplateWriter& w, LayerKind kind,
-                                const RecomputeModules& modules) const;
+  void attention_block_backward(TemplateWriter& w, LayerKind kind, RecomputeModules modules) const;
   void projections_forward(TemplateWriter& w, bool fp8) const;
   void projections_backward(TemplateWriter& w, bool fp8) const;
   Gemm projection() const;
@@ -67,19 +67,19 @@ class LayerTemplates {
   void layer_backward_into(TemplateWriter& w, LayerKind kind, bool again) const;
   double shared_weights() const;
   void mlp_block_forward(TemplateWriter& w, LayerKind kind) const;
-  void mlp_block_backward(TemplateWriter& w, LayerKind kind, const RecomputeModules& modules) const;
+  void mlp_block_backward(TemplateWriter& w, LayerKind kind, RecomputeModules modules) const;
   void mlp_forward(TemplateWriter& w, bool fp8) const;
   void moe_block_forward(TemplateWriter& w, LayerKind kind) const;
-  void moe_block_backward(TemplateWriter& w, LayerKind kind, const RecomputeModules& modules) const;
+  void moe_block_backward(TemplateWriter& w, LayerKind kind, RecomputeModules modules) const;
   void moe_modules_forward(TemplateWriter& w, LayerKind kind) const;
   void route_forward(TemplateWriter& w, LayerKind kind) const;
-  void route_backward(TemplateWriter& w, LayerKind kind, const RecomputeModules& modules) const;
+  void route_backward(TemplateWriter& w, LayerKind kind, RecomputeModules modules) const;
   enum class SharedPart { all, first, last };
   void shared_forward(TemplateWriter& w, bool fp8, SharedPart part) const;
   void shared_backward(TemplateWriter& w, bool fp8) const;
   ExpertBlock experts(LayerKind kind) const { return {s_, groups_, kernels_, z_, kind.fp8}; }
   Linear prediction_projection() const;
-  void prediction_into(TemplateWriter& w, LayerKind kind, bool cast_weights) const;
+  void prediction_into(TemplateWriter& w, LayerKinds kinds, bool cast_weights) const;
   void embed_into(TemplateWriter& w) const;
   void embed_backward_into(TemplateWriter& w) const;
   void loss_forward(TemplateWriter& w) const;
@@ -104,6 +104,7 @@ class LayerTemplates {
   CollectiveCost tp_cost(Collective op, double bytes) const;
   CollectiveCost userbuffers_cost(double bytes, const TpOverlap& method) const;
   const TpOverlap& overlap(TpGemm g) const { return s_.overlap.tp[static_cast<size_t>(g)]; }
+  bool one_sum() const { return s_.model.parallel_residual && s_.parallel.tp > 1; }
   bool gathers() const { return s_.parallel.sequence_parallel && s_.parallel.tp > 1; }
   LaunchCost launch() const;
   Dtype dtype(bool fp8) const { return fp8 ? gemm_dtype(s_.precision) : s_.precision.parameters; }

@@ -79,9 +79,9 @@ void LayerTemplates::row_forward(TemplateWriter& w, const Linear& l, bool fp8) c
   const TpOverlap& method = overlap(l.fprop);
   const int tp = s_.parallel.tp;
   const double bytes = g.m * g.n * output_bytes;
-  if (!gathers()) {
+  if (!gathers() || one_sum()) {
     w.compute(l.op, kernels_.gemm(g, dtype(fp8)));
-    if (tp > 1)
+    if (tp > 1 && !one_sum())
       w.exposed(OpKind::tp_all_reduce, Stream::tp, tp_cost(Collective::all_reduce, bytes));
     return;
   }
@@ -158,13 +158,14 @@ void LayerTemplates::column_backward(TemplateWriter& w, const Linear& l, bool fp
 void LayerTemplates::row_backward(TemplateWriter& w, const Linear& l, bool fp8) const {
   const Gemm& g = l.gemm;
   const TpOverlap& method = overlap(l.dgrad);
+  const bool gathered = gathers() && !one_sum();
   w.set_pass(Pass::backward);
-  if (fp8) quantize(w, gathers() ? z_.local_tokens * g.n : g.m * g.n, Operand::gradient);
+  if (fp8) quantize(w, gathered ? z_.local_tokens * g.n : g.m * g.n, Operand::gradient);
   w.set_pass(Pass::backward_data);
-  if (gathers() && method.method == TpMethod::ring_exchange) {
+  if (gathered && method.method == TpMethod::ring_exchange) {
     ring_gather(w, l.op, dgrad(g), dtype(fp8), input_bytes(fp8), method.aggregate);
   } else {
-    if (gathers())
+    if (gathered)
       w.exposed(OpKind::tp_all_gather, Stream::tp,
                 tp_cost(Collective::all_gather, g.m * g.n * input_bytes(fp8)));
     w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8)));

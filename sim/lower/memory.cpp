@@ -11,12 +11,17 @@ namespace {
 /// What is alive beside the kept activations while one unit is recomputed: its layers in full, or
 /// the inside of the larger module.
 double recompute_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
-  int largest = 0, layer = 0;  // the last layer of the chunk stands for its block
-  for (const StageChunk& c : chunks)
-    if (c.layer_count > largest) {
-      largest = c.layer_count;
-      layer = c.first_layer + c.layer_count - 1;
-    }
+  const auto block_of = [&](int layers) {  // the largest block of so many layers
+    double most = 0;
+    for (const StageChunk& c : chunks)
+      for (int i = 0; i < c.layer_count; i += layers) {
+        double bytes = 0;
+        for (int j = i; j < std::min(i + layers, c.layer_count); ++j)
+          bytes += layer_activation_bytes(s, c.first_layer + j, false);
+        most = std::max(most, bytes);
+      }
+    return most;
+  };
   switch (s.recompute) {
     case Recompute::modules: {
       double most = s.recompute_modules.core_attn ? score_bytes(s) : 0;
@@ -27,9 +32,9 @@ double recompute_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
       return most;
     }
     case Recompute::full_uniform:  // a block of layers at a time
-      return std::min(s.recompute_layers, largest) * layer_activation_bytes(s, layer, false);
+      return block_of(s.recompute_layers);
     case Recompute::full_block:  // a layer at a time
-      return largest > 0 ? layer_activation_bytes(s, layer, false) : 0;
+      return block_of(1);
   }
   return 0;
 }
@@ -59,12 +64,15 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
                               ? input
                               : layer_activation_bytes(s, chunk.first_layer + i,
                                                        quantised(s, chunk.first_layer + i));
-  // A prediction module is a layer and the two inputs of its projection; it has logits of its own.
-  const int last = s.model.layers - 1;
-  kept.activations +=
-      chunk.mtp * (s.recompute == Recompute::full_uniform
-                       ? 2 * input
-                       : layer_activation_bytes(s, last, quantised(s, last)) + 4 * input);
+  // A prediction module is its layers and the two inputs of its projection; it has logits of its
+  // own.
+  double module = 2 * input;
+  if (s.recompute != Recompute::full_uniform) {
+    module = 4 * input;
+    for (const LayerShape shape : s.model.prediction_shapes())
+      module += layer_activation_bytes(s, shape, quantised(s, s.model.layers - 1));
+  }
+  kept.activations += chunk.mtp * module;
   if (chunk.head) {
     kept.activations += 2 * input;
     // 16-bit logits, which the fused kernel overwrites with their gradient; the others keep an fp32

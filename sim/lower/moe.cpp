@@ -59,7 +59,7 @@ void LayerTemplates::route_forward(TemplateWriter& w, LayerKind kind) const {
 }
 
 void LayerTemplates::route_backward(TemplateWriter& w, LayerKind kind,
-                                    const RecomputeModules& modules) const {
+                                    RecomputeModules modules) const {
   experts(kind).route_backward(w);
   if (modules.shared_experts) {
     w.set_pass(Pass::recompute);
@@ -91,7 +91,7 @@ void LayerTemplates::moe_block_forward(TemplateWriter& w, LayerKind kind) const 
 }
 
 void LayerTemplates::moe_block_backward(TemplateWriter& w, LayerKind kind,
-                                        const RecomputeModules& modules) const {
+                                        RecomputeModules modules) const {
   const ExpertBlock block = experts(kind);
   w.capture(s_.graph_moe);
   dropout_backward(w);

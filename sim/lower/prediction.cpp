@@ -1,6 +1,6 @@
 // Multi-token prediction (Megatron-Core transformer/multi_token_prediction.py): the embedding of
 // the shifted tokens and the hidden state, each normed, side by side through a projection 2H -> H,
-// then a decoder layer and a norm. Logits and loss of the depth are the head's.
+// then decoder layers and a norm. Logits and loss of the depth are the head's.
 #include "sim/lower/elementwise.h"
 #include "sim/lower/linear.h"
 
@@ -18,38 +18,39 @@ LayerTemplates::Linear LayerTemplates::prediction_projection() const {
           TpGemm::qkv_wgrad};
 }
 
-void LayerTemplates::prediction_into(TemplateWriter& w, LayerKind kind, bool cast_weights) const {
+void LayerTemplates::prediction_into(TemplateWriter& w, LayerKinds kinds, bool cast_weights) const {
   const Linear l = prediction_projection();
   const double local = z_.local_tokens * z_.hidden;
   w.capture(false);
-  if (kind.fp8 && cast_weights) quantize(w, l.gemm.n * l.gemm.k, Operand::weight);
+  if (kinds.front().fp8 && cast_weights) quantize(w, l.gemm.n * l.gemm.k, Operand::weight);
   norm_forward(w);
   norm_forward(w);
   w.compute(OpKind::residual, kernels_.streaming({2 * local * prediction_copy_bytes}));
-  if (kind.fp8) quantize(w, 2 * local);
+  if (kinds.front().fp8) quantize(w, 2 * local);
   if (gathers())
-    w.exposed(OpKind::tp_all_gather, Stream::tp,
-              tp_cost(Collective::all_gather, l.gemm.m * l.gemm.k * input_bytes(kind.fp8)));
-  w.compute(l.op, kernels_.gemm(l.gemm, dtype(kind.fp8)));
+    w.exposed(
+        OpKind::tp_all_gather, Stream::tp,
+        tp_cost(Collective::all_gather, l.gemm.m * l.gemm.k * input_bytes(kinds.front().fp8)));
+  w.compute(l.op, kernels_.gemm(l.gemm, dtype(kinds.front().fp8)));
   // Every rank has a slice of the features of all tokens: gathered, then cut by tokens again.
   if (s_.parallel.tp > 1) {
     w.exposed(OpKind::tp_all_gather, Stream::tp,
               tp_cost(Collective::all_gather, z_.tokens * z_.hidden * 2));
     w.compute(OpKind::residual, kernels_.streaming({local * prediction_copy_bytes}));
   }
-  forward_layer_into(w, kind, cast_weights);
+  for (const LayerKind kind : kinds) forward_layer_into(w, kind, cast_weights);
   w.capture(false);
   norm_forward(w);
 }
 
-Template LayerTemplates::prediction_forward(LayerKind kind, bool cast_weights) const {
+Template LayerTemplates::prediction_forward(LayerKinds kinds, bool cast_weights) const {
   TemplateWriter w(Pass::forward);
   embed_into(w);
-  prediction_into(w, kind, cast_weights);
+  prediction_into(w, kinds, cast_weights);
   return std::move(w).finish(launch());
 }
 
-Template LayerTemplates::prediction_backward(LayerKind kind, bool again) const {
+Template LayerTemplates::prediction_backward(LayerKinds kinds, bool again) const {
   TemplateWriter w(Pass::recompute);
   const Linear l = prediction_projection();
   const double local = z_.local_tokens * z_.hidden, tp = s_.parallel.tp;
@@ -57,12 +58,11 @@ Template LayerTemplates::prediction_backward(LayerKind kind, bool again) const {
     w.compute(OpKind::norm, kernels_.persistent({local * norm_backward_bytes},
                                                 s_.launch_env.norm_margin_backward));
   };
-  if (again) prediction_into(w, kind, false);
+  if (again) prediction_into(w, kinds, false);
   w.set_pass(Pass::backward);
   norm();
   const RecomputeModules modules = again ? RecomputeModules{} : s_.recompute_modules;
-  mlp_block_backward(w, kind, modules);
-  attention_block_backward(w, kind, modules);
+  for (size_t i = kinds.size(); i-- > 0;) blocks_backward(w, kinds[i], modules);
   w.capture(false);
   // The cut by tokens is undone; the gather of features leaves each rank its slice.
   if (gathers())
@@ -71,8 +71,8 @@ Template LayerTemplates::prediction_backward(LayerKind kind, bool again) const {
   if (tp > 1)
     w.compute(OpKind::residual,
               kernels_.streaming({z_.tokens * z_.hidden / tp * prediction_copy_bytes}));
-  if (kind.fp8) quantize(w, l.gemm.m * l.gemm.n, Operand::gradient);
-  column_backward(w, l, kind.fp8);
+  if (kinds.front().fp8) quantize(w, l.gemm.m * l.gemm.n, Operand::gradient);
+  column_backward(w, l, kinds.front().fp8);
   w.compute(OpKind::residual, kernels_.streaming({2 * local * prediction_copy_bytes}));
   norm();
   norm_backward(w);

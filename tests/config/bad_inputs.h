@@ -299,8 +299,7 @@ inline const std::vector<Case> cases{
      "for"},
     {"recompute module", Where::scenario,
      "model.recompute_granularity = \"selective\"; model.recompute_modules = [\"gdn_norm_out\"]",
-     "x.json#/model/recompute_modules: 'gdn_norm_out' is not simulated in this release; valid: core_attn, "
-     "layernorm, mlp, moe"},
+     "x.json#/model/recompute_modules: gdn_norm_out needs gated delta networks"},
     {"schedule without halves", Where::scenario,
      "pipeline.schedule = \"zb_2p\"; costs = {\"forward_seconds\": 1, \"backward_seconds\": 2}",
      "x.json#/costs/backward_seconds: 'zb_2p' runs the halves of a backward apart; expected "

@@ -120,7 +120,7 @@ const std::vector<Row> recompute_rows{
      "error mla-recompute-needs-mla"},
     {"transformer_config.py: gdn_norm_out needs gated delta networks", dense,
      "m.recompute_granularity=selective m.recompute_modules=[gdn_norm_out]", "",
-     "error gdn-recompute-needs-gdn; advice not-simulated-yet"},
+     "error gdn-recompute-needs-gdn"},
     {"transformer_config.py: shared experts that overlap are not run again", latent,
      "m.recompute_granularity=selective m.recompute_modules=[shared_experts] "
      "m.moe_token_dispatcher_type=alltoall m.moe_shared_expert_overlap=true",

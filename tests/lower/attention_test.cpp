@@ -209,7 +209,7 @@ TEST_CASE("a window bounds the keys of its layers") {
 TEST_CASE("multi-token prediction: embedding, two norms, projection, a layer, a norm; own logits") {
   const Scenario s = tiny({.tp = 4, .sp = true}, {"model.mtp_num_layers=2"}),
                  plain = tiny({.tp = 4, .sp = true});
-  const LayerKind kind = layer_kind(s, 0);
+  const std::vector<LayerKind> kind = prediction_kinds(s);
   const Template f = templates(s).prediction_forward(kind, false);
   CHECK(order(f).starts_with(
       "embedding [RS] embedding norm norm add [AG] mtp [AG] add norm [AG] qkv"));

@@ -27,7 +27,7 @@ LayerTemplates expert_templates(const Scenario& s) {
            .etp = together(1),
            .etp_ep = experts}};
 }
-constexpr LayerKind moe_layer{.moe = true};
+constexpr LayerKind moe_layer{.feed_forward = FeedForward::experts};
 
 /// Positions of one kind, in issue order.
 int32_t last(const Template& t, OpKind op) { return find(t, op, count(t, op) - 1); }
