@@ -215,6 +215,13 @@ void validate_offload(const ScenarioSections& sections, Scenario& scenario) {
   if (model.has("recompute_granularity"))
     refuse(sections, scenario, model, "cpu_offloading", "offload-excludes-recompute",
            "cannot be combined with recompute_granularity");
+  if (scenario.cluster.device.host_bandwidth <= BytesPerSecond{})
+    refuse(sections, scenario, model, "cpu_offloading", "offload-needs-host-link",
+           "needs host_link in the description of the GPU " + scenario.cluster.device.name);
+  // A check goes on behind what it refuses.
+  if (model.boolean("cpu_offloading_activations", true) && layers < scenario.model.layers &&
+      scenario.parallel.pp == 1)
+    scenario.offloaded_layers = layers;
 }
 
 void validate_numerics(const ScenarioSections& sections, Scenario& scenario) {
