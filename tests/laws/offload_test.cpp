@@ -16,7 +16,7 @@ std::vector<Layout> offload_layouts() {
           {.dp = 2, .layers = 4, .precision = "bf16_with_fp8_current_scaling_mixed"}};
 }
 
-Scenario with(const Layout& l, int offloaded, double speed = 1) {
+Scenario offload_of(const Layout& l, int offloaded, double speed = 1) {
   nlohmann::json json = scenario_json("llama3.2-1b", "dgx-h100", l);
   if (offloaded >= 0) {
     json["model"]["cpu_offloading"] = true;
@@ -32,7 +32,7 @@ Scenario with(const Layout& l, int offloaded, double speed = 1) {
 
 TEST_CASE("law: no offloaded layer, the plain step to the bit") {
   for (const Layout& l : offload_layouts())
-    CHECK(seconds_of(with(l, 0)) == seconds_of(with(l, -1)));
+    CHECK(seconds_of(offload_of(l, 0)) == seconds_of(offload_of(l, -1)));
 }
 
 // Launching the copies is left: their host time hides behind kernels.
@@ -40,9 +40,9 @@ TEST_CASE("law: over an infinitely fast link the step is the plain one") {
   for (Layout l : offload_layouts()) {
     CAPTURE(l);
     l.sequence = 16384;
-    const double plain = seconds_of(with(l, -1), apart);
+    const double plain = seconds_of(offload_of(l, -1), apart);
     for (int n = 1; n < l.layers; ++n)
-      CHECK(relative(seconds_of(with(l, n, 1e12), apart), plain) < 1e-4);
+      CHECK(relative(seconds_of(offload_of(l, n, 1e12), apart), plain) < 1e-4);
   }
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("law: a slower link never shortens the step, and what it exposes is in
   for (const Layout& l : offload_layouts()) {
     CAPTURE(l);
     const int n = l.layers - 1;
-    const auto ran = [&](double speed) { return step_of(with(l, n, speed), apart).report; };
+    const auto ran = [&](double speed) { return step_of(offload_of(l, n, speed), apart).report; };
     const Report fast = ran(1e12), given = ran(1), slow = ran(0.1);
     CHECK(fast.step_seconds <= given.step_seconds);
     CHECK(given.step_seconds < slow.step_seconds);
@@ -61,7 +61,7 @@ TEST_CASE("law: a slower link never shortens the step, and what it exposes is in
 TEST_CASE("law: offload folded and unfolded is one step; a check sizes the same memory") {
   for (const Layout& l : offload_layouts()) {
     CAPTURE(l);
-    const Scenario s = with(l, 2);
+    const Scenario s = offload_of(l, 2);
     const Simulation ran = step_of(s);
     CHECK(ran.report.step_seconds == seconds_of(s, {.unfold = true}));
     CHECK(make_check(s).memory->peak_bytes() == ran.report.memory->peak_bytes());
