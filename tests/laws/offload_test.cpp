@@ -35,6 +35,16 @@ TEST_CASE("law: no offloaded layer, the plain step to the bit") {
     CHECK(seconds_of(offload_of(l, 0)) == seconds_of(offload_of(l, -1)));
 }
 
+TEST_CASE("cpu_offloading_activations false moves no activations") {
+  nlohmann::json json = scenario_json("llama3.2-1b", "dgx-h100", {.layers = 3});
+  const double plain = seconds_of(read(json));
+  json["model"]["cpu_offloading"] = true;
+  json["model"]["cpu_offloading_num_layers"] = 2;
+  CHECK(seconds_of(read(json)) > plain);
+  json["model"]["cpu_offloading_activations"] = false;
+  CHECK(seconds_of(read(json)) == plain);
+}
+
 // Launching the copies is left: their host time hides behind kernels.
 TEST_CASE("law: over an infinitely fast link the step is the plain one") {
   for (Layout l : offload_layouts()) {
