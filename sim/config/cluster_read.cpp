@@ -169,6 +169,13 @@ Device read_device(const Reader& config) {
     annotations(nvls);
   }
   annotations(nvlink);
+  const Reader host = config.child("host_link");
+  if (host.present()) {
+    device.host_bandwidth = {host.required_quantity("bandwidth", Dimension::bytes_per_second)};
+    device.host_efficiency = fraction(host, "efficiency", 1);
+    device.host_latency = {host.quantity("latency", Dimension::time, 0)};
+    annotations(host);
+  }
   device.dispatch = read_dispatch(config.child("dispatch"));
   config.use("$schema");
   annotations(config);

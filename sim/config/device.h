@@ -77,6 +77,9 @@ struct Device {
   Bytes nvls_ramp;
   Seconds nvls_latency;                           ///< of such a collective, launch included
   BytesPerSecond nvlink_channel_bandwidth{20e9};  ///< one channel of a send/recv pair; 0: no limit
+  BytesPerSecond host_bandwidth;  ///< of the link to host memory, one direction; 0: not described
+  double host_efficiency = 1;     ///< usable fraction of it in large copies
+  Seconds host_latency;           ///< of a copy, before bytes move
   std::array<DispatchRates, dispatcher_count> dispatch{};  ///< of kernels that move tokens
 };
 

@@ -86,7 +86,7 @@ struct Scenario {
   DataParallel data_parallel;
   Recompute recompute = Recompute::modules;
   int recompute_layers = 1;  ///< recompute_num_layers
-  int offloaded_layers = 0;  ///< cpu_offloading_num_layers: the first of every stage
+  int offloaded_layers = 0;  ///< cpu_offloading_num_layers: the first ones; there is one stage
   RecomputeModules recompute_modules;
   Batch batch;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;

@@ -14,8 +14,7 @@ using nlohmann::json;
 struct RefusalRow {
   std::string_view section, key, harmless, what;
 };
-constexpr std::array<RefusalRow, 9> refusal_rows{{
-    {"model", "cpu_offloading", "false", "activation offload to the host"},
+constexpr std::array<RefusalRow, 8> refusal_rows{{
     {"model", "fine_grained_activation_offloading", "false", "activation offload to the host"},
     {"model", "tp_comm_overlap_rs_dgrad", "false",
      "reduce-scatter pipelined with the data gradient"},

@@ -203,8 +203,9 @@ void validate_delayed_wgrad(const ScenarioSections& sections, Scenario& scenario
 
 void validate_offload(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
-  if (!model.boolean("cpu_offloading", false)) return;
+  const bool activations = model.boolean("cpu_offloading_activations", true);
   const int layers = model.integer("cpu_offloading_num_layers", 0, {0, 1 << 20});
+  if (!model.boolean("cpu_offloading", false)) return;
   if (layers < 0 || (scenario.model.layers > 0 && layers >= scenario.model.layers))
     refuse(sections, scenario, model, "cpu_offloading_num_layers", "offload-layers-out-of-range",
            "must be less than the model's " + text(scenario.model.layers) + " layers; got " +
@@ -215,6 +216,12 @@ void validate_offload(const ScenarioSections& sections, Scenario& scenario) {
   if (model.has("recompute_granularity"))
     refuse(sections, scenario, model, "cpu_offloading", "offload-excludes-recompute",
            "cannot be combined with recompute_granularity");
+  if (scenario.cluster.device.host_bandwidth <= BytesPerSecond{})
+    refuse(sections, scenario, model, "cpu_offloading", "offload-needs-host-link",
+           "needs host_link in the description of the GPU " + scenario.cluster.device.name);
+  // A check goes on behind what it refuses.
+  if (activations && layers < scenario.model.layers && scenario.parallel.pp == 1)
+    scenario.offloaded_layers = layers;
 }
 
 void validate_numerics(const ScenarioSections& sections, Scenario& scenario) {

@@ -39,6 +39,15 @@ double recompute_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
   return 0;
 }
 
+/// One of the offloaded layers is on the device when the forward ends and when the backward begins:
+/// the one whose copy is under way (sim/lower/offload.h).
+double copied_bytes(const Scenario& s) {
+  double most = 0;
+  for (int layer = 0; layer < s.offloaded_layers; ++layer)
+    most = std::max(most, layer_activation_bytes(s, layer, quantised(s, layer)));
+  return most;
+}
+
 }  // namespace
 
 bool quantised(const Scenario& s, int layer) {
@@ -59,7 +68,7 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
   if (s.recompute == Recompute::full_uniform)
     kept.activations = (chunk.layer_count + s.recompute_layers - 1) / s.recompute_layers * input;
   else
-    for (int i = 0; i < chunk.layer_count; ++i)
+    for (int i = s.offloaded_layers; i < chunk.layer_count; ++i)
       kept.activations += recomputed(s, i)
                               ? input
                               : layer_activation_bytes(s, chunk.first_layer + i,
@@ -111,7 +120,7 @@ DeviceMemory device_memory(const Scenario& s, std::span<const StageChunk> chunks
     m.activations = activations;
     m.logits = logits;
   }
-  m.activations += recompute_bytes(s, chunks);
+  m.activations += recompute_bytes(s, chunks) + copied_bytes(s);
   m.buffers = held.gathered_bytes;
   const LayerSizes z = layer_sizes(s);
   if (s.overlap.tp_comm_overlap) m.buffers += z.tokens * z.hidden * 2;

@@ -24,7 +24,7 @@ Meeting meeting_of(const TemplateOp& t) {
 }
 
 /// Streams that the layout can launch on.
-bool in_use(Stream stream, const Parallelism& p) {
+bool in_use(Stream stream, const Parallelism& p, bool offloads) {
   switch (stream) {
     case Stream::tp:
       return p.tp > 1;
@@ -40,6 +40,7 @@ bool in_use(Stream stream, const Parallelism& p) {
       return p.experts;
     case Stream::d2h:
     case Stream::h2d:
+      return offloads;
     case Stream::host:
       return false;
     case Stream::compute:
@@ -77,7 +78,8 @@ StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding
   const Parallelism& p = scenario.parallel;
   size_t used = 0;
   for (uint32_t i = 0; i < stream_count; ++i)
-    if (in_use(static_cast<Stream>(i), p)) queue_of_[i] = used++ % queues;
+    if (in_use(static_cast<Stream>(i), p, scenario.offloaded_layers > 0))
+      queue_of_[i] = used++ % queues;
   if (host_ && queues < used)
     issued_.assign(device_count(), std::vector(queues, std::pair(no_task, Stream::compute)));
 }
@@ -253,6 +255,19 @@ TaskId StepWriter::collective(uint32_t device, Meeting meeting, Stream stream,
   if (host != no_task) builder_.add_start_edge(host, entered.entry, launch_seconds_);
   issue(device, stream, entered.entry);
   return entered.moved;
+}
+
+void StepWriter::copy(uint32_t device, Stream stream, const CollectiveCost& cost, Label label) {
+  host_work(device, {launch_seconds_}, label);
+  const TaskId host = host_ ? builder_.tail(stream_id(device, Stream::host)) : no_task;
+  const TaskId after = compute_tail(device);
+  const TaskId task =
+      builder_.add_task(cost.duration.value, stream_id(device, stream), label.packed());
+  claim({task, task}, cost.latency.value,
+        {.transfer = resources_->transfer(device, device, load_of(cost), Held::while_running, {})});
+  if (after != no_task) builder_.add_edge(after, task);
+  if (host != no_task) builder_.add_start_edge(host, task, launch_seconds_);
+  issue(device, stream, task);
 }
 
 void StepWriter::device_sync(uint32_t device, Label label) {

@@ -1,5 +1,4 @@
-// Writes one step into a task graph: stamps templates, joins the members of collectives, matches
-// messages.
+// Writes one step into a task graph: templates, collectives with their members, messages.
 //
 // A collective of several simulated members is a rendezvous: each arrives (zero length) on its own
 // queue, all meet, each one's transfer follows; that of one stands alone and takes as long.
@@ -29,8 +28,7 @@ class StepWriter {
   StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding& folding,
              const Fabric& fabric);
 
-  /// Stamps `t` on `device`; every label starts as `base` (layer, chunk, microbatch). Returns its
-  /// first kernel.
+  /// Stamps `t`; every label starts as `base` (layer, chunk, microbatch). Returns its first kernel.
   TaskId stamp(uint32_t device, const Template& t, Label base);
   /// A template of two microbatches: the second one's labels start as `other`.
   TaskId stamp(uint32_t device, const Template& t, Label base, Label other);
@@ -41,6 +39,8 @@ class StepWriter {
   /// A collective behind the device's compute so far; what needs it waits through `wait`.
   TaskId collective(uint32_t device, Meeting meeting, Stream stream, const CollectiveCost& cost,
                     Label label);
+  /// A copy engine's transfer behind the device's compute so far; meets nobody.
+  void copy(uint32_t device, Stream stream, const CollectiveCost& cost, Label label);
   /// The device's next kernel waits for `task`.
   void wait(uint32_t device, TaskId task) { pending_[device].push_back(task); }
   /// The host waits for everything issued on the device so far.
