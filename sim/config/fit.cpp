@@ -99,6 +99,17 @@ void check_model_fits_mesh(const ScenarioSections& sections, Scenario& scenario)
   if (m.ffn_hidden % p.tp != 0)
     refuse(sections, scenario, model, tp, "tp-does-not-divide-ffn",
            "must divide ffn_hidden_size " + text(m.ffn_hidden) + "; got " + text(p.tp));
+  // Megatron-Core ssm/mamba_mixer.py; transformer_config.py for the delta net.
+  if (m.mamba.present() && (m.mamba.heads % p.tp != 0 || m.mamba.groups % p.tp != 0))
+    refuse(sections, scenario, model, tp, "tp-does-not-divide-mamba-heads",
+           "must divide " + text(m.mamba.heads) + " Mamba heads and " + text(m.mamba.groups) +
+               " groups; got " + text(p.tp));
+  const int64_t parts = int64_t{p.tp} * p.cp;
+  if (m.delta_net.present() &&
+      (m.delta_net.key_heads % parts != 0 || m.delta_net.value_heads % parts != 0))
+    refuse(sections, scenario, model, tp, "tp-does-not-divide-delta-heads",
+           "TP x CP must divide " + text(m.delta_net.key_heads) + " key and " +
+               text(m.delta_net.value_heads) + " value heads of the delta net; got " + text(parts));
   if (!m.vocab_padding && m.vocab % p.tp != 0)
     refuse(sections, scenario, model, tp, "tp-does-not-divide-vocabulary",
            "must divide the vocabulary of " + text(m.vocab) +

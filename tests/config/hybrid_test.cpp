@@ -7,6 +7,7 @@
 #include "sim/config/document.h"
 #include "sim/config/model_gaps.h"
 #include "sim/config/model_read.h"
+#include "tests/config/small.h"
 
 using namespace stepsim;
 using nlohmann::json;
@@ -69,4 +70,15 @@ TEST_CASE("layers of a hybrid: read by their symbols, refused with their key") {
     CAPTURE(expected);
     CHECK(hybrid_refusal(hybrid, key, value).find(line) != std::string::npos);
   }
+}
+
+// Megatron-Core ssm/mamba_mixer.py and transformer_config.py: heads and groups are split whole.
+TEST_CASE("tensor parallelism divides the heads of recurrent layers") {
+  const auto refused = [](const char* name, const char* tp) {
+    return refusal({std::string("model.hf_config=") + name,
+                    std::string("model.tensor_model_parallel_size=") + tp, "cluster.gpus=16"});
+  };
+  CHECK(refused("nemotron-h-56b", "16").find("must divide 256 Mamba heads and 8 groups; got 16") !=
+        std::string::npos);
+  CHECK(refused("qwen3-next-80b-a3b", "4").find("Mamba") == std::string::npos);
 }
