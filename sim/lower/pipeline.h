@@ -45,7 +45,7 @@ class PipelineWriter {
   DataParallelWriter* dp_;
   ScheduleShape shape_;
   PipelineShape pipeline_;
-  RoutingLoad load_;  ///< empty without experts
+  RoutingLoad load_;                     ///< empty without experts
   std::vector<Program> programs_;        ///< by pipeline rank
   std::unique_ptr<ChunkWriter> chunks_;  ///< absent with given costs
   uint32_t next_ = 0, previous_ = 0;     ///< pipeline neighbours of the device being written

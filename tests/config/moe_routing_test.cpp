@@ -146,8 +146,8 @@ TEST_CASE("costs.moe_routing: a histogram beside the scenario, as CSV and as JSO
   const auto refused = [&](const char* name) {
     return routing_refusal(std::string(R"({"histogram": ")") + name + "\"}", scenario);
   };
-  CHECK(refused("short.csv")
-            .find("must hold one number for each of 8 experts; got 3") != std::string::npos);
+  CHECK(refused("short.csv").find("must hold one number for each of 8 experts; got 3") !=
+        std::string::npos);
   CHECK(refused("header.csv").find("got 'expert0'") != std::string::npos);
   CHECK(refused("none.json").find("none.json#/0: must give a token") != std::string::npos);
   CHECK(refused("less.csv").find("from 0 to 1e15") != std::string::npos);

@@ -282,7 +282,8 @@ TEST_CASE("fp8: each GEMM's input is quantised, weights once a step") {
   // Gathers move one byte an element where bf16 moves two.
   const Scenario sharded =
       tiny({.tp = 4, .sp = true}, {"mixed_precision=bf16_with_fp8_current_scaling_mixed"});
-  const Template in8 = templates(sharded).layer_forward({.fp8 = true}, false), in16 = forward(sharded);
+  const Template in8 = templates(sharded).layer_forward({.fp8 = true}, false),
+                 in16 = forward(sharded);
   const auto moving = [](const Template& x, OpKind op) {
     const TemplateOp& o = x.ops[static_cast<size_t>(find(x, op))];
     return o.duration_seconds - o.latency_seconds;

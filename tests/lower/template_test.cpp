@@ -1,11 +1,10 @@
 // Launches: a kernel starts once the host has launched it; edges that say nothing new are left out,
 // exactly.
-#include "sim/lower/template_writer.h"
-
 #include <doctest/doctest.h>
 
 #include "sim/engine/engine.h"
 #include "sim/lower/step_writer.h"
+#include "sim/lower/template_writer.h"
 #include "tests/lower/tiny.h"
 
 using namespace stepsim;
