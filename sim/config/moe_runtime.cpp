@@ -101,6 +101,8 @@ void read_capacity(const ScenarioSections& sections, Scenario& scenario) {
   MoeRuntime& moe = scenario.moe_runtime;
   // Megatron-Core takes any negative factor as none.
   const double capacity = model.number("moe_expert_capacity_factor", -1, -1e6, 1e6);
+  if (capacity == 0)
+    model.fail("moe_expert_capacity_factor", "must be more than 0, or negative for none; got 0");
   if (capacity >= 0) moe.capacity_factor = capacity;
   moe.pad_to_capacity = model.boolean("moe_pad_expert_input_to_capacity", false);
   if (moe.pad_to_capacity && capacity < 0)

@@ -142,7 +142,7 @@ void ChunkWriter::backward_unit(DeviceChunk chunk, int microbatch, int owner, bo
   }
   need(chunk, {.forward = false, .microbatch = microbatch}, owner);
   w_.stamp(device_, *t, label);
-  if (!input_only || owner == 0) ready(chunk, microbatch, owner);
+  if (!input_only) ready(chunk, microbatch, owner);
 }
 
 /// The embedding's gradient has no other half.
@@ -157,6 +157,8 @@ void ChunkWriter::backward_weight(DeviceChunk chunk, int microbatch) {
     w_.stamp(device_, set(label.layer).backward_weight[recomputed(s_, i)], label);
     ready(chunk, microbatch, i + 1);
   }
+  // The embedding's bucket may hold layers, too.
+  if (c.embedding) ready(chunk, microbatch, 0);
 }
 
 /// Their parameters are numbered with the chunk's last layer.
@@ -165,7 +167,7 @@ void ChunkWriter::predictions_forward(DeviceChunk chunk, int microbatch, TaskId&
   if (c.mtp > 0 && c.layer_count == 0 && !c.embedding)
     need(chunk, {.forward = true, .microbatch = microbatch}, 0);
   for (int depth = 0; depth < c.mtp; ++depth) {
-    const TaskId kernel = w_.stamp(device_, now_->prediction.forward[microbatch == 0],
+    const TaskId kernel = w_.stamp(device_, now_->prediction.forward[is_first(chunk, microbatch)],
                                    pass_label(Pass::forward, chunk.number, microbatch));
     if (first == no_task) first = kernel;
   }
@@ -175,6 +177,8 @@ void ChunkWriter::predictions_backward(DeviceChunk chunk, int microbatch) {
   const StageChunk& c = chunk.layers;
   // Of whole layers only uniform recompute reaches prediction modules.
   const bool again = s_.recompute == Recompute::full_uniform;
+  if (c.mtp > 0 && c.layer_count > 0)
+    need(chunk, {.forward = false, .microbatch = microbatch}, c.layer_count);
   for (int depth = 0; depth < c.mtp; ++depth)
     w_.stamp(device_, now_->prediction.backward[again],
              pass_label(Pass::backward, chunk.number, microbatch));

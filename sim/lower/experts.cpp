@@ -29,15 +29,21 @@ ExpertBlock::ExpertBlock(const Scenario& scenario, const LayerGroups& groups,
   local_ = moe.experts / p.ep;
   width_ = moe.latent > 0 ? static_cast<double>(moe.latent) : z_.hidden;
   const double capacity = run.pad_to_capacity ? run.capacity_factor.value_or(1) : 1;
+  // A padded expert holds its capacity, whatever comes; a bounded one at most that.
+  const double load = run.pad_to_capacity   ? 1
+                      : run.capacity_factor ? std::min(groups_.expert_load, *run.capacity_factor)
+                                            : groups_.expert_load;
   const double sent = z_.local_tokens * moe.top_k * capacity;
-  copies_ = sent * p.etp * groups_.expert_load;
+  copies_ = sent * p.etp * load;
+  // All-gathered tokens are permuted once they have arrived.
+  own_ = run.dispatcher == Dispatcher::allgather ? copies_ : sent;
   if (run.pad_multiple > 1 && !run.pad_to_capacity)
     copies_ += local_ * (run.pad_multiple - 1) / 2.0;  // each expert's last multiple, half full
   const double ffn = static_cast<double>(moe.ffn_hidden) / p.etp, tokens = copies_ / local_;
   fc1_ = {tokens, z_.glu * ffn, width_, static_cast<double>(local_)};
   fc2_ = {tokens, width_, ffn, static_cast<double>(local_)};
   // A rank sends as many as all others; a hot one receives more.
-  shape_ = {.tokens = z_.local_tokens * capacity * std::max(1.0, groups_.expert_load),
+  shape_ = {.tokens = z_.local_tokens * capacity * std::max(1.0, load),
             .width = width_,
             .reduce_bytes = moe.router_fp32 ? 4.0 : 2.0,
             .experts = moe.experts,
@@ -56,6 +62,10 @@ void ExpertBlock::small(TemplateWriter& w, OpKind op, int count) const {
 
 void ExpertBlock::move(TemplateWriter& w, OpKind op, double touches) const {
   w.compute(op, k_.gather({copies_ * width_ * 2 * touches}));
+}
+
+void ExpertBlock::move_own(TemplateWriter& w, OpKind op, double touches) const {
+  w.compute(op, k_.gather({own_ * width_ * 2 * touches}));
 }
 
 void ExpertBlock::quantize(TemplateWriter& w, double elements, Operand operand) const {
@@ -98,7 +108,7 @@ void ExpertBlock::route(TemplateWriter& w) const {
   }
   if (!flex) {
     small(w, OpKind::permute, run.permute_fusion ? fused_map_kernels : map_kernels);
-    move(w, OpKind::permute, 2);
+    move_own(w, OpKind::permute, 2);
   }
   w.capture(s_.graph_moe);
   // Sizes of buffers and of the experts' GEMMs are known to the host only after these counts.
@@ -163,13 +173,13 @@ Gemm ExpertBlock::latent_down() const { return {z_.local_tokens, width_, z_.hidd
 Gemm ExpertBlock::latent_up() const { return {z_.local_tokens, z_.hidden, width_}; }
 
 void ExpertBlock::finish(TemplateWriter& w) const {
-  if (!s_.moe_runtime.flex()) move(w, OpKind::unpermute, 2);
+  if (!s_.moe_runtime.flex()) move_own(w, OpKind::unpermute, 2);
   if (latent()) w.compute(OpKind::latent_gemm, k_.gemm(latent_up(), s_.precision.parameters));
 }
 
 void ExpertBlock::finish_backward(TemplateWriter& w) const {
   if (latent()) latent_backward(w, latent_up());
-  if (!s_.moe_runtime.flex()) move(w, OpKind::unpermute, 2);
+  if (!s_.moe_runtime.flex()) move_own(w, OpKind::unpermute, 2);
 }
 
 void ExpertBlock::backward(TemplateWriter& w, bool activation_again) const {
@@ -203,7 +213,7 @@ void ExpertBlock::latent_backward(TemplateWriter& w, const Gemm& g) const {
 void ExpertBlock::route_backward(TemplateWriter& w) const {
   const Moe& moe = s_.model.moe;
   w.capture(s_.graph_preprocess);
-  if (!s_.moe_runtime.flex()) move(w, OpKind::permute, 2);
+  if (!s_.moe_runtime.flex()) move_own(w, OpKind::permute, 2);
   w.capture(s_.graph_router);
   if (latent()) latent_backward(w, latent_down());
   small(w, OpKind::router, s_.moe_runtime.router_fusion ? fused_router_kernels : router_kernels);

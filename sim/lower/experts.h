@@ -52,6 +52,8 @@ class ExpertBlock {
   Dtype dtype() const;
   /// A pass over all copies of the tokens; `touches`: reads and writes of each.
   void move(TemplateWriter& w, OpKind op, double touches) const;
+  /// The same of the copies of its own tokens.
+  void move_own(TemplateWriter& w, OpKind op, double touches) const;
   /// `count` kernels that do next to nothing.
   void small(TemplateWriter& w, OpKind op, int count) const;
   int32_t exchange(int32_t after, TemplateWriter& w, OpKind op, DispatchPass pass) const;
@@ -67,6 +69,7 @@ class ExpertBlock {
   const LayerSizes& z_;
   bool fp8_;
   int local_ = 1;      ///< experts on this rank
+  double own_ = 0;     ///< token vectors permuted before dispatch and after combine
   double copies_ = 0;  ///< token vectors that its experts work on
   double width_ = 0;   ///< elements of one: hidden, or the latent size
   Gemm fc1_, fc2_;     ///< of one expert; batch: all of them

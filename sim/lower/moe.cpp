@@ -67,6 +67,11 @@ void LayerTemplates::route_backward(TemplateWriter& w, LayerKind kind,
     w.set_pass(Pass::backward);
   }
   shared_backward(w, kind.fp8);
+  if (modules.layernorm) {
+    w.set_pass(Pass::recompute);
+    norm_forward(w);
+    w.set_pass(Pass::backward);
+  }
   norm_backward(w);
 }
 
@@ -103,8 +108,15 @@ void LayerTemplates::moe_block_backward(TemplateWriter& w, LayerKind kind,
   block.finish_backward(w);
   const int32_t sent = block.combine(w, DispatchPass::combine_backward);
   if (sent != TemplateOp::none) w.wait(sent);
+  // overlap_dispatch_backward_with_experts_wgrad: weight gradients follow what others wait for.
+  const bool beside = s_.moe_runtime.overlap_dispatch_backward && !w.deferring();
+  if (beside) w.defer_weights(true);
   block.backward(w, modules.moe_act);
   const int32_t back = block.dispatch(w, DispatchPass::dispatch_backward);
+  if (beside) {
+    w.flush_weights();
+    w.defer_weights(false);
+  }
   if (back != TemplateOp::none) w.wait(back);
   route_backward(w, kind, modules);
 }

@@ -154,8 +154,10 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
   const Program& program = programs_[static_cast<size_t>(stage_)];
   /// The forward at i and the backward behind it run layer by layer, as one.
   const auto merges = [&](size_t i) {
-    return chunks_ && i + 1 < program.size() && (shape_.combined || program[i].overlapped) &&
-           program[i].kind == ActionKind::forward && program[i + 1].kind == ActionKind::backward;
+    if (!chunks_ || i + 1 >= program.size()) return false;
+    const Action &f = program[i], &b = program[i + 1];
+    return (shape_.combined || f.overlapped) && f.kind == ActionKind::forward &&
+           b.kind == ActionKind::backward && (f.microbatch != b.microbatch || f.chunk != b.chunk);
   };
   for (size_t i = 0; i < program.size(); ++i) {
     const Action& a = program[i];

@@ -17,7 +17,7 @@ Meeting meeting_of(const TemplateOp& t) {
     case CommClass::cp:
       return Meeting::cp;
     case CommClass::ep:
-      return Meeting::ep;
+      return Meeting::etp_ep;
     default:
       return Meeting::tp;
   }

@@ -37,6 +37,7 @@ class TemplateWriter {
   /// A weight gradient: here, or put off until `flush_weights`. `launches` as above.
   void weight(OpKind op, const Kernel& kernel, int launches = 1);
   void defer_weights(bool on) { deferring_ = on; }
+  bool deferring() const { return deferring_; }
   void flush_weights();
   /// Those put off are another template's.
   std::vector<DeferredKernel> take_deferred() { return std::move(deferred_); }

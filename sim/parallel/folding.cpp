@@ -11,12 +11,12 @@ namespace stepsim {
 
 namespace {
 
-constexpr std::array all_kinds{GroupKind::tp,        GroupKind::cp,       GroupKind::cp_inner,
-                               GroupKind::cp_outer,  GroupKind::dp_cp,    GroupKind::pp,
-                               GroupKind::embedding, GroupKind::dp_inner, GroupKind::dp_outer,
-                               GroupKind::ep,        GroupKind::etp,      GroupKind::edp,
-                               GroupKind::edp_inner, GroupKind::edp_outer};
-constexpr size_t expert_kinds = 5;
+constexpr std::array all_kinds{GroupKind::tp,        GroupKind::cp,        GroupKind::cp_inner,
+                               GroupKind::cp_outer,  GroupKind::dp_cp,     GroupKind::pp,
+                               GroupKind::embedding, GroupKind::dp_inner,  GroupKind::dp_outer,
+                               GroupKind::ep,        GroupKind::etp,       GroupKind::edp,
+                               GroupKind::edp_inner, GroupKind::edp_outer, GroupKind::etp_ep};
+constexpr size_t expert_kinds = 6;
 
 /// The groups that meet: those of the expert mesh only where there are experts.
 std::span<const GroupKind> group_kinds(bool experts) {

@@ -39,7 +39,7 @@ bool applies(Cause cause, const Scenario& s, const Report& r) {
     case Cause::exposed_dp:
       return kernels && p.world() > 1;  // the norm is reduced over all ranks
     case Cause::exposed_embedding:
-      return kernels && p.pp > 1 && s.model.tied_embeddings;
+      return kernels && p.ends_apart() && (s.model.tied_embeddings || s.model.mtp_layers > 0);
     case Cause::exposed_ep:
       return kernels && s.model.moe.present() && p.ep * p.etp > 1;
     case Cause::exposed_edp:

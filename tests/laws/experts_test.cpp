@@ -154,3 +154,31 @@ TEST_CASE("overlapping dispatch and combine keeps one more microbatch alive") {
   CHECK(activations(true) / activations(false) > 1.5);
   CHECK(activations(true) / activations(false) < 2.5);
 }
+
+// One microbatch has nobody to be merged with.
+TEST_CASE("law: EP overlap of a single microbatch is the step without it") {
+  const Layout layout{.dp = 8, .microbatches = 1, .layers = 2};
+  const auto seconds = [&](bool overlap) {
+    return seconds_of(
+        read(experts_json("qwen3-30b-a3b", "dgx-h100", layout, {.ep = 8, .overlap = overlap})));
+  };
+  CHECK(seconds(true) == seconds(false));
+}
+
+// EP4 x ETP3 over 24 GPUs: some groups lie in one node, others in two.
+TEST_CASE("law: folded equals unfolded where only the groups of EP x ETP differ") {
+  nlohmann::json s = experts_json("qwen3-30b-a3b", "dgx-h100", {.dp = 24}, {.ep = 4, .etp = 3});
+  s["model"]["num_moe_experts"] = 32;
+  const Scenario scenario = read(s);
+  CHECK(relative(seconds_of(scenario), seconds_of(scenario, {.unfold = true})) <= 1e-12);
+}
+
+// A padded expert works on its capacity, whatever the routing.
+TEST_CASE("law: padding to capacity hides skew") {
+  nlohmann::json s = experts_json("qwen3-30b-a3b", "dgx-h100", {.dp = 8}, {.ep = 8});
+  s["model"]["moe_expert_capacity_factor"] = 1.0;
+  s["model"]["moe_pad_expert_input_to_capacity"] = true;
+  const double even = seconds_of(read(s));
+  s["costs"]["moe_routing"] = {{"hot_ranks", {{"count", 1}, {"share", 0.5}}}};
+  CHECK(relative(seconds_of(read(s)), even) <= 1e-9);
+}
