@@ -59,7 +59,8 @@ Program zb_h2_program(const ScheduleShape& shape, int rank) {
   return zb_h(shape, rank, 2 * (shape.ranks - 1 - rank), 2 * rank);
 }
 
-/// Few microbatches are the beginning of the order for 2P-1.
+/// The order of PyTorch's ScheduleZBVZeroBubble (torch/distributed/pipelining/schedules.py). Few
+/// microbatches are the beginning of the order for 2P-1.
 Program zb_v_program(const ScheduleShape& shape, int rank) {
   const int ranks = shape.ranks, m = std::max(shape.microbatches, 2 * ranks - 1);
   TwoChunks list(shape.microbatches);
