@@ -1,9 +1,9 @@
 // The heuristic of Qi et al. 2023 (arXiv 2401.10241, section 3.1; the authors' own form of it is in
-// sail-sg/zero-bubble-pipeline-parallelism) for given times and a limit of memory. Warm-up: as many forwards as fit before the first gradient returns. Then forwards and
-// input halves take turns; weight halves fill gaps, and make room where the limit is reached. A
-// rank stays at least one forward ahead of the next. Three choices are tried both ways; the order
-// of the least cost is kept, where cost is the longest time that any rank takes from its first to
-// its last computation.
+// sail-sg/zero-bubble-pipeline-parallelism) for given times and a limit of memory. Warm-up: as many
+// forwards as fit before the first gradient returns. Then forwards and input halves take turns;
+// weight halves fill gaps, and make room where the limit is reached. A rank stays at least one
+// forward ahead of the next. Three choices are tried both ways; the order of the least cost is
+// kept, where cost is the longest time that any rank takes from its first to its last computation.
 #include <algorithm>
 #include <array>
 #include <limits>
