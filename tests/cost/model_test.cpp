@@ -39,6 +39,23 @@ int64_t parts(const Model& m) {
   return sum(embedding_parameters(m, 1)) + layers + sum(head_parameters(m, 1, output_weight));
 }
 
+/// One layer of 16 heads and a plain MLP; two samples of 512 tokens.
+Scenario layer_by_hand() {
+  Scenario s;
+  s.model = {.name = "hand",
+             .layers = 1,
+             .hidden = 1024,
+             .ffn_hidden = 4096,
+             .heads = 16,
+             .query_groups = 16,
+             .head_dim = 64,
+             .vocab = 1000,
+             .gated_mlp = false};
+  s.batch = {.global = 1, .micro = 2, .sequence = 512, .microbatches = 1};
+  s.precision.fp8 = Fp8Recipe::delayed;
+  return s;
+}
+
 }  // namespace
 
 // Megatron-Bridge's published TFLOP/s over tokens/s per GPU (docs/performance-summary.md): 51.5,
@@ -171,18 +188,7 @@ TEST_CASE("shapes of one rank: tokens over CP, sequence-parallel tokens and feat
 // words for a plain MLP, where ours keeps 2 residual inputs, 2 norm outputs, q k v, output, fc1 and
 // its activation: 4+4+6+2+16 = 32 sbh and 4 bytes of log-sum-exp a head.
 TEST_CASE("activations kept by a layer, by hand") {
-  Scenario s;
-  s.model = {.name = "hand",
-             .layers = 1,
-             .hidden = 1024,
-             .ffn_hidden = 4096,
-             .heads = 16,
-             .query_groups = 16,
-             .head_dim = 64,
-             .vocab = 1000,
-             .gated_mlp = false};
-  s.batch = {.global = 1, .micro = 2, .sequence = 512, .microbatches = 1};
-  s.precision.fp8 = Fp8Recipe::delayed;
+  Scenario s = layer_by_hand();
   const double sbh = 512.0 * 2 * 1024;
   CHECK(layer_activation_bytes(s, 0, false) == sbh * (4 + 4 + 6 + 2 + 16) + 512 * 2 * 16 * 4.0);
   // GEMM inputs (norm outputs, attention output, activation output) kept in one byte.
@@ -199,18 +205,7 @@ TEST_CASE("activations kept by a layer, by hand") {
 // Run again, an MLP keeps its input only, which is the residual: gone are its norm's output (2
 // sbh), fc1's output (8) and the activation's (8); quantised GEMM inputs are half.
 TEST_CASE("activations without the MLP, and what it holds while it runs again, by hand") {
-  Scenario s;
-  s.model = {.name = "hand",
-             .layers = 1,
-             .hidden = 1024,
-             .ffn_hidden = 4096,
-             .heads = 16,
-             .query_groups = 16,
-             .head_dim = 64,
-             .vocab = 1000,
-             .gated_mlp = false};
-  s.batch = {.global = 1, .micro = 2, .sequence = 512, .microbatches = 1};
-  s.precision.fp8 = Fp8Recipe::delayed;
+  Scenario s = layer_by_hand();
   const double sbh = 512.0 * 2 * 1024, log_sum_exp = 512 * 2 * 16 * 4.0;
   CHECK(mlp_bytes(s, 0, false) == sbh * (2 + 8 + 8));
   CHECK(mlp_bytes(s, 0, true) == sbh * (1 + 8 + 4));
