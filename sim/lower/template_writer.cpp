@@ -66,13 +66,13 @@ void TemplateWriter::weight(OpKind op, const Kernel& kernel, int count) {
   }
   const Pass pass = std::exchange(pass_, Pass::backward_weight);
   compute(op, kernel);
-  launches(count);
+  operators(count);
   pass_ = pass;
 }
 
 void TemplateWriter::flush_weights() {
   const bool deferring = std::exchange(deferring_, false);
-  for (const DeferredKernel& d : std::exchange(deferred_, {})) weight(d.op, d.kernel, d.launches);
+  for (const DeferredKernel& d : std::exchange(deferred_, {})) weight(d.op, d.kernel, d.count);
   deferring_ = deferring;
 }
 
