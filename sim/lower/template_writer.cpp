@@ -66,7 +66,7 @@ void TemplateWriter::weight(OpKind op, const Kernel& kernel, int count) {
   }
   const Pass pass = std::exchange(pass_, Pass::backward_weight);
   compute(op, kernel);
-  operators(count);
+  launches(count);
   pass_ = pass;
 }
 

@@ -34,8 +34,7 @@ class TemplateWriter {
   Pass pass() const { return pass_; }
   /// What follows belongs to the second of two microbatches, or not.
   void set_other(bool other) { other_ = other; }
-  /// Gradients of `count` weights: here, or put off until `flush_weights`. Each has a launch, and
-  /// an operator: autograd's accumulation with the hook that marks it ready to be reduced.
+  /// Gradients of `count` weights, each with a launch: here, or put off until `flush_weights`.
   void weight(OpKind op, const Kernel& kernel, int count = 1);
   void defer_weights(bool on) { deferring_ = on; }
   bool deferring() const { return deferring_; }
