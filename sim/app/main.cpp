@@ -111,7 +111,7 @@ published and Megatron needs is assumed, and said.
 )";
 
 void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
-               stepsim::app::ValidateOptions& validate) {
+               stepsim::app::ValidateOptions& validate, stepsim::app::CalibrateOptions& calibrate) {
   CLI::App* one = app.add_subcommand("collective", "what a collective costs, by size");
   one->add_option("op", collective.op, "the operation")->type_name("OP")->required();
   one->add_option("overrides", collective.overrides, "section.key=value")->type_name("KEY=VALUE");
@@ -137,6 +137,13 @@ void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
   against->add_option("--json", validate.json_file, "write rows and errors as JSON (- = stdout)")
       ->type_name("FILE");
   against->footer(validate_footer);
+  CLI::App* fit = app.add_subcommand("calibrate", "a GPU's parameters fitted to measured kernels");
+  fit->add_option("--kernels", calibrate.kernels, "measured kernels")->type_name("FILE.csv");
+  fit->add_option("--gpu", calibrate.gpu, "a file in hardware/gpus")->type_name("NAME");
+  fit->add_option("--only", calibrate.only, "fit what begins so, as /gemm/bf16 or /attention")
+      ->type_name("POINTER");
+  fit->add_option("--write", calibrate.write_file, "write the hardware file (- = stdout)")
+      ->type_name("FILE.json");
 }
 
 }  // namespace
@@ -182,7 +189,8 @@ int main(int argc, char** argv) {
 
   stepsim::app::CollectiveOptions collective_options;
   stepsim::app::ValidateOptions validate_options;
-  add_study(app, collective_options, validate_options);
+  stepsim::app::CalibrateOptions calibrate_options;
+  add_study(app, collective_options, validate_options, calibrate_options);
 
   const std::vector<std::string> words = stepsim::app::with_short_flags(argc, argv);
   try {
@@ -195,6 +203,7 @@ int main(int argc, char** argv) {
   try {
     if (*explain) return stepsim::app::explain(keys, options.json_file);
     if (app.got_subcommand("collective")) return stepsim::app::collective(collective_options);
+    if (app.got_subcommand("calibrate")) return stepsim::app::calibrate(calibrate_options);
     if (app.got_subcommand("validate")) return stepsim::app::validate(validate_options);
     if (*check) return stepsim::app::check(options);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);

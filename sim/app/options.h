@@ -38,7 +38,16 @@ struct ValidateOptions {
   std::string rows;         ///< steps, JSON lines
   std::string json_file;
 };
+/// Options of `calibrate`.
+struct CalibrateOptions {
+  std::string kernels;     ///< CSV file
+  std::string gpu;         ///< in hardware/gpus
+  std::string only;        ///< pointers that fitted blocks begin with; empty: all
+  std::string write_file;  ///< the hardware file with what was fitted; "-" = stdout
+};
 
+/// Fits parameters of a GPU to measured kernels and prints them.
+int calibrate(const CalibrateOptions& options);
 /// Prints what one collective costs by size.
 int collective(const CollectiveOptions& options);
 /// Prints predicted against measured.

@@ -95,13 +95,15 @@ Kernel KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
   return products(gemm, dtype, sms, gemm.batch);
 }
 
-Kernel KernelModel::grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent) const {
+Kernel KernelModel::grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent,
+                                 Bytes epilogue) const {
   if (concurrent > 0 && device_.persistent_gemm) concurrent = 1;
   return products(gemm, dtype, 0,
-                  concurrent > 0 ? std::min<double>(concurrent, gemm.batch) : gemm.batch);
+                  concurrent > 0 ? std::min<double>(concurrent, gemm.batch) : gemm.batch, epilogue);
 }
 
-Kernel KernelModel::products(const Gemm& gemm, Dtype dtype, int sms, double in_flight) const {
+Kernel KernelModel::products(const Gemm& gemm, Dtype dtype, int sms, double in_flight,
+                             Bytes epilogue) const {
   const GemmCurve& curve = device_.gemm[static_cast<size_t>(dtype)];
   const int used = sms > 0 ? std::min(sms, device_.sms) : device_.sms;
   const double rounds = gemm.batch / in_flight;
@@ -114,7 +116,7 @@ Kernel KernelModel::products(const Gemm& gemm, Dtype dtype, int sms, double in_f
                                                 (full * device_.sustained * used / device_.sms));
   // Operands are read and the result written once; fp8 results are 16 bit.
   const double in = bytes_per_element(dtype), out = std::max(in, 2.0);
-  const double results = gemm.batch * out * gemm.m * gemm.n;
+  const double results = gemm.batch * out * gemm.m * gemm.n + epilogue.value;
   const Bytes moved{gemm.batch * in * gemm.k * (gemm.m + gemm.n) + results};
   // A wave of tiles covers about a square of the result and reads the operands' strips for it.
   const double side =
@@ -122,9 +124,9 @@ Kernel KernelModel::products(const Gemm& gemm, Dtype dtype, int sms, double in_f
   const double strips = std::min(gemm.m, side) + std::min(gemm.n, side);
   const Bytes read_by_waves{
       rounds * std::ceil(grid.tiles / grid.splits / used) * in * gemm.k * strips + results};
-  const Seconds duration = std::max(Seconds{rounds * grid.duration},
-                                    moved / (device_.memory_bandwidth * device_.gemm_memory)) +
-                           device_.kernel_gap;
+  const Seconds streamed = (moved - epilogue) / (device_.memory_bandwidth * device_.gemm_memory) +
+                           epilogue / (device_.memory_bandwidth * device_.memory_efficiency);
+  const Seconds duration = std::max(Seconds{rounds * grid.duration}, streamed) + device_.kernel_gap;
   return slowed({duration, std::max(moved, read_by_waves), used,
                  static_cast<int64_t>(std::ceil(rounds * grid.tiles)), device_.persistent_gemm, 0});
 }
@@ -203,9 +205,11 @@ Kernel KernelModel::scan_backward(const StateScan& s) const {
 }
 
 Kernel KernelModel::gather(Bytes bytes) const {
-  Kernel kernel = streaming(bytes * (device_.memory_efficiency / device_.gather_efficiency));
-  kernel.memory = kernel.memory * (device_.gather_efficiency / device_.memory_efficiency);
-  return kernel;
+  // The share is of all that the pass does, so no factor of the stack comes on top.
+  const Seconds duration =
+      bytes / (device_.memory_bandwidth * device_.gather_efficiency) + device_.kernel_gap;
+  return slowed({duration, bytes,
+                 static_cast<int>(std::ceil(device_.sms * device_.streaming_sm_share)), 0, false});
 }
 
 Kernel KernelModel::router(double tokens, double experts) const {

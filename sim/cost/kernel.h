@@ -54,7 +54,9 @@ class KernelModel {
   /// GEMMs of `gemm.batch` experts, `concurrent` of them at a time (0 = all in one grid: a grouped
   /// kernel). Each is a launch of its own unless all are in one grid. Persistent kernels fill the
   /// SMs alone: streams bring them nothing.
-  Kernel grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent = expert_streams) const;
+  /// `epilogue`: bytes that it reads and writes beside its operands and results.
+  Kernel grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent = expert_streams,
+                      Bytes epilogue = {}) const;
   Kernel attention_forward(const Attention& a) const;
   Kernel attention_backward(const Attention& a) const;
   Kernel scan_forward(const StateScan& scan) const;
@@ -74,7 +76,8 @@ class KernelModel {
   double attention_rate(const Attention& a, bool backward) const;
   const AttentionCurve& attention_curve(Dtype dtype) const;
   Kernel slowed(Kernel kernel) const;
-  Kernel products(const Gemm& gemm, Dtype dtype, int sms, double in_flight) const;
+  Kernel products(const Gemm& gemm, Dtype dtype, int sms, double in_flight,
+                  Bytes epilogue = {}) const;
   Kernel fused_attention(const Attention& a, bool backward) const;
   Kernel scan(const StateScan& scan, double times) const;
   Kernel unfused_attention(const Attention& a, bool backward) const;

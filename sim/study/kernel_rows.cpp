@@ -56,8 +56,9 @@ void place_gemm(KernelRow& row, const RowSizes& size, const KernelRule* rule, bo
     if (rule->rows == "k is m") row.gemm = {size.n, size.k, size.m, size.groups};
     row.products = rule->products;
     row.concurrent = rule->concurrent;
-    row.bytes = {row.gemm.m * row.gemm.batch * rule->products *
-                 (rule->result_bytes * row.gemm.n + rule->input_bytes * row.gemm.k)};
+    const Gemm& g = row.gemm;
+    row.bytes = {g.m * g.batch * rule->products *
+                 (rule->result_bytes * g.n + rule->input_bytes * g.k)};
     if (rule->quantize != Fp8Recipe::none) {
       Precision recipe;
       recipe.fp8 = rule->quantize;
