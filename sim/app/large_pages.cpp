@@ -21,9 +21,11 @@ constexpr size_t huge_page = size_t{2} << 20;
 void* operator new(size_t bytes) {
   void* block = nullptr;
   if (bytes >= huge_page) {
-    block = std::aligned_alloc(huge_page, (bytes + huge_page - 1) / huge_page * huge_page);
+    // To the end of its last page: of a page that is asked for in part the kernel makes small ones.
+    const size_t whole = (bytes + huge_page - 1) / huge_page * huge_page;
+    block = std::aligned_alloc(huge_page, whole);
     if (block)
-      madvise(block, bytes, MADV_HUGEPAGE);  // a hint: small pages do when there are no huge ones
+      madvise(block, whole, MADV_HUGEPAGE);  // a hint: small pages do when there are no huge ones
   } else {
     block = std::malloc(bytes > 0 ? bytes : 1);
   }

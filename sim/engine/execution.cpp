@@ -37,7 +37,7 @@ void Execution::share(std::vector<uint8_t> contended, std::vector<uint8_t> pools
     any = true;
   }
   if (!any) return;
-  fair_share_ = std::make_unique<FairShare>(graph_, std::move(contended));
+  fair_share_ = std::make_unique<FairShare>(graph_, contended);
   pools_ = std::make_unique<ProcessorPools>(graph_, std::move(pools));
 }
 

@@ -5,7 +5,8 @@
 namespace stepsim {
 namespace {
 
-bool earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
+// An object, not a function: sorts take it in.
+constexpr auto earlier = [](const Interval& a, const Interval& b) { return a.start < b.start; };
 
 /// Appends, growing the last interval where they touch: the tasks of one stream come in time order.
 void append(std::vector<Interval>& intervals, Interval i) {
