@@ -18,10 +18,12 @@ double demand(const Claim& claim) { return static_cast<double>(claim.rate) * cla
 std::vector<uint8_t> contended_resources(const TaskGraph& graph) {
   std::vector<uint8_t> contended(graph.capacities.size(), 0);
   std::vector<uint64_t> queues(graph.capacities.size(), no_queue);
+  std::vector<uint64_t> seen(graph.claim_sets.size(), no_queue);  // same set and queue, same claims
   for (const FlowRow& flow : graph.flows) {
     if (flow.latency_seconds >= graph.durations_seconds[index(flow.task)])
       continue;  // never moves a byte
     const uint64_t queue = graph.queue_of(flow.task);
+    if (std::exchange(seen[index(flow.set)], queue) == queue) continue;
     for (const Claim& claim : graph.claims_of(flow)) {
       const uint32_t r = index(claim.resource);
       if (demand(claim) <= 0) continue;
@@ -33,12 +35,14 @@ std::vector<uint8_t> contended_resources(const TaskGraph& graph) {
   return contended;
 }
 
-bool is_shared(const TaskGraph& graph, const FlowRow& flow, std::span<const uint8_t> contended) {
-  if (flow.latency_seconds >= graph.durations_seconds[index(flow.task)]) return false;
-  const auto claims = graph.claims_of(flow);
-  return std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
-    return contended[index(claim.resource)] && demand(claim) > 0;
-  });
+std::vector<uint8_t> shared_sets(const TaskGraph& graph, std::span<const uint8_t> contended) {
+  std::vector<uint8_t> shared;
+  shared.reserve(graph.claim_sets.size());
+  for (const ClaimSet& set : graph.claim_sets)
+    shared.push_back(std::any_of(
+        graph.claims.begin() + set.first_claim, graph.claims.begin() + set.last_claim,
+        [&](const Claim& claim) { return contended[index(claim.resource)] && demand(claim) > 0; }));
+  return shared;
 }
 
 FairShare::FairShare(const TaskGraph& graph, std::span<const uint8_t> contended)

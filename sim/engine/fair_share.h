@@ -37,8 +37,8 @@ namespace stepsim {
 /// (a task in no stream is its own queue), or one claim alone exceeds it. All other resources can
 /// be ignored.
 std::vector<uint8_t> contended_resources(const TaskGraph& graph);
-/// Whether a flow moves anything through a contended resource. All other tasks run at full speed.
-bool is_shared(const TaskGraph& graph, const FlowRow& flow, std::span<const uint8_t> contended);
+/// By claim set: whether a flow that moves anything moves it through a contended resource.
+std::vector<uint8_t> shared_sets(const TaskGraph& graph, std::span<const uint8_t> contended);
 
 /// A flow (by slot) that joined, at `before` = 1, or whose speed is not what it was.
 struct SpeedChange {
