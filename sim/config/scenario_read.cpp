@@ -271,6 +271,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   resolve_layout(sections, scenario);
   resolve_schedule(sections, scenario);
   resolve_costs(sections, scenario);
+  resolve_kernel_times(sections, scenario);
   resolve_recompute(sections, scenario);
   read_switches(sections, scenario);
   scenario.cluster.nccl = read_nccl(sections.env_vars, scenario.software.nccl);
