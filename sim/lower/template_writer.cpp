@@ -91,7 +91,7 @@ void TemplateWriter::weight(OpKind op, const Kernel& kernel, int count) {
 
 void TemplateWriter::flush_weights() {
   const bool deferring = std::exchange(deferring_, false);
-  for (const DeferredKernel& d : std::exchange(deferred_, {})) weight(d.op, d.kernel, d.launches);
+  for (const DeferredKernel& d : std::exchange(deferred_, {})) weight(d.op, d.kernel, d.count);
   deferring_ = deferring;
 }
 
