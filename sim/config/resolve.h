@@ -3,6 +3,7 @@
 // validation.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -22,9 +23,12 @@ struct ScenarioSections {
   bool collect = false;  ///< what Bridge would raise becomes a finding and resolution goes on
   Dialect dialect = Dialect::bridge;
   explicit ScenarioSections(const Document& document);
-  /// Times in place of kernels; how tokens spread over experts gives none.
+  /// Times in place of kernels; how tokens spread over experts gives none, nor do single kernels.
   bool given_costs() const {
-    return costs.present() && costs.keys() != std::vector<std::string>{"moe_routing"};
+    const std::vector<std::string> keys = costs.keys();
+    return costs.present() && (keys.empty() || std::any_of(keys.begin(), keys.end(), [](auto& k) {
+                                 return k != "moe_routing" && k != "kernels";
+                               }));
   }
   /// Given costs alone: there may be faults of ranks, but no machine.
   bool no_machine() const {

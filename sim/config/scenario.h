@@ -10,6 +10,7 @@
 
 #include "sim/config/faults.h"
 #include "sim/config/given_costs.h"
+#include "sim/config/kernel_times.h"
 #include "sim/config/model.h"
 #include "sim/config/moe_routing.h"
 #include "sim/config/moe_runtime.h"
@@ -94,6 +95,7 @@ struct Scenario {
   bool post_validation = false;                ///< the optimizer does not wait for the global norm
   P2pOrder p2p_order = P2pOrder::together;
   std::optional<GivenCosts> costs;
+  KernelTimes kernel_times;
   Software software;
   LaunchEnv launch_env;
   bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration

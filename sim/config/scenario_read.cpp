@@ -150,6 +150,13 @@ void read_model_section(const ScenarioSections& sections, Scenario& scenario,
     refuse_unsimulated_model(section, scenario.model);
 }
 
+/// Scores are materialised by these two, by no other backend; auto leaves it to the stack profile.
+void read_attention_backend(const Reader& model, StackProfile& stack) {
+  static const std::vector<std::string> backends{"flash", "fused", "unfused", "local", "auto"};
+  const std::string backend = model.choice("attention_backend", "auto", backends);
+  if (backend != "auto") stack.fused_attention = backend == "flash" || backend == "fused";
+}
+
 /// The GPU must be able to run the precision asked for.
 void check_device(const ScenarioSections& sections, const Scenario& scenario) {
   const Device& device = scenario.cluster.device;
@@ -260,9 +267,11 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   resolve_sizes(sections, scenario, sections.given_costs());
   resolve_faults(sections, scenario);
   read_model_section(sections, scenario, data);
+  read_attention_backend(sections.model, scenario.cluster.stack);
   resolve_layout(sections, scenario);
   resolve_schedule(sections, scenario);
   resolve_costs(sections, scenario);
+  resolve_kernel_times(sections, scenario);
   resolve_recompute(sections, scenario);
   read_switches(sections, scenario);
   scenario.cluster.nccl = read_nccl(sections.env_vars, scenario.software.nccl);

@@ -45,6 +45,7 @@ class KernelModel {
   KernelModel(const Device& device, const StackProfile& stack, double slowdown = 1)
       : device_(device), stack_(stack), slowdown_(slowdown) {}
 
+  double slowdown() const { return slowdown_; }
   /// `sms`: SMs the GEMM may use, 0 = all.
   Kernel gemm(const Gemm& gemm, Dtype dtype, int sms = 0) const;
   /// GEMMs of `gemm.batch` experts, `concurrent` of them in one grid (0 = all: a grouped kernel).

@@ -29,9 +29,13 @@ LayerSizes layer_sizes(const Scenario& s) {
 
 namespace {
 
+double log_sum_exp_bytes(const Scenario& s, const LayerSizes& z) {
+  return s.cluster.stack.fused_attention ? z.tokens * z.heads * 4 : 0;
+}
+
 /// Attention of one layer: latents, q, k, v, output and log-sum-exp.
 double attention_activation_bytes(const Scenario& s, const LayerSizes& z, double gemm_input) {
-  double bytes = s.cluster.stack.fused_attention ? z.tokens * z.heads * 4 : 0;  // log-sum-exp
+  double bytes = log_sum_exp_bytes(s, z);
   if (!s.model.mla.present()) {
     bytes += z.tokens * (z.head_features + 2 * z.kv_features) * 2;
     bytes += z.tokens * z.head_features * gemm_input;
@@ -152,6 +156,26 @@ double score_bytes(const Scenario& s) {
   // Korthikanti et al. 2022, eq. 2: 5as/h.
   const LayerSizes z = layer_sizes(s);
   return z.tokens * static_cast<double>(s.batch.sequence) * z.heads * 5;
+}
+
+double input_half_bytes(const Scenario& s, LayerShape shape) {
+  const LayerSizes z = layer_sizes(s);
+  const double mask = s.model.hidden_dropout ? z.local_tokens * z.hidden : 0;
+  double bytes = shape.mixer != Mixer::none ? mask : 0;
+  if (shape.feed_forward != FeedForward::none) bytes += mask;
+  if (shape.mixer == Mixer::attention)
+    bytes += log_sum_exp_bytes(s, z) + (s.recompute_modules.core_attn ? 0 : score_bytes(s));
+  return bytes;
+}
+
+double weight_half_share(const Scenario& s) {
+  if (s.recompute != Recompute::modules) return 1;
+  double kept = 0, freed = 0;
+  for (int i = 0; i < s.model.layers; ++i) {
+    kept += layer_activation_bytes(s, i, false);
+    freed += input_half_bytes(s, s.model.shape(i));
+  }
+  return kept > 0 ? std::max(0.0, 1 - freed / kept) : 1;
 }
 
 }  // namespace stepsim

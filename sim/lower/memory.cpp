@@ -68,11 +68,15 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
   if (s.recompute == Recompute::full_uniform)
     kept.activations = (chunk.layer_count + s.recompute_layers - 1) / s.recompute_layers * input;
   else
-    for (int i = s.offloaded_layers; i < chunk.layer_count; ++i)
-      kept.activations += recomputed(s, i)
-                              ? input
-                              : layer_activation_bytes(s, chunk.first_layer + i,
-                                                       quantised(s, chunk.first_layer + i));
+    for (int i = s.offloaded_layers; i < chunk.layer_count; ++i) {
+      const int layer = chunk.first_layer + i;
+      if (recomputed(s, i)) {
+        kept.activations += input;
+        continue;
+      }
+      kept.activations += layer_activation_bytes(s, layer, quantised(s, layer));
+      kept.input_half += input_half_bytes(s, s.model.shape(layer));
+    }
   // A prediction module is its layers and the two inputs of its projection; it has logits of its
   // own.
   double module = 2 * input;
@@ -90,6 +94,11 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
                   (s.cross_entropy == CrossEntropy::te ? 2 : 2 + 4);
   }
   return kept;
+}
+
+double weight_memory(const Scenario& s) {
+  if (s.costs && s.costs->weight_memory) return *s.costs->weight_memory;
+  return weight_half_share(s);
 }
 
 bool head_deferred(const Scenario& s, int microbatch) {

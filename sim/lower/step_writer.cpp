@@ -140,7 +140,11 @@ const std::vector<CollectiveClaims>& StepWriter::claims_of(uint32_t device, cons
       continue;
     }
     const TransferLoad load{op.nvlink_rate, op.nic_rate, op.memory_rate, op.sms};
-    found->second.push_back(claims_of(device, meeting_of(op), yielding(load, op.userbuffers)));
+    TransferLoad behind = yielding(load, op.userbuffers);
+    // model_chunk_schedule_plan.py, set_streams: the all-to-alls' stream outranks the kernels'.
+    if (s_.moe_runtime.high_priority_stream && row(op.op).comm == CommClass::ep)
+      behind.yields = false;
+    found->second.push_back(claims_of(device, meeting_of(op), behind));
   }
   return found->second;
 }
@@ -216,7 +220,9 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base, Label o
   return first;
 }
 
-TaskId StepWriter::kernel(uint32_t device, const Kernel& kernel, Label label) {
+TaskId StepWriter::kernel(uint32_t device, const Kernel& modelled, Label label) {
+  const Kernel kernel =
+      with_time(modelled, s_.kernel_times.of(label.op, label.pass), faults_[device].slowdown);
   TaskId host = no_task;
   if (host_) {
     Label launch = label;

@@ -16,6 +16,25 @@ ProcessorClaim runner_of(const Kernel& kernel) {
           .saturating = static_cast<uint32_t>(kernel.saturating_sms)};
 }
 
+namespace {
+
+/// Traffic a second after a time has changed: the same bytes, but never at a higher rate.
+double rate_over(double rate, double before, double after) {
+  return after > before ? rate * (before / after) : rate;
+}
+
+}  // namespace
+
+Kernel with_time(const Kernel& kernel, const KernelTime& time, double slowdown) {
+  if (!time.changes()) return kernel;
+  Kernel changed = kernel;
+  const double before = kernel.duration.value;
+  changed.duration = {time.seconds > 0 ? time.seconds * slowdown : time.of(before)};
+  if (changed.duration < kernel.duration)
+    changed.memory = kernel.memory * (changed.duration.value / before);
+  return changed;
+}
+
 int32_t TemplateWriter::compute(OpKind op, const Kernel& kernel, int part) {
   TemplateOp t{
       .duration_seconds = kernel.duration.value,
@@ -80,6 +99,34 @@ void TemplateWriter::host_sync(int32_t op) {
   if (captured_ || op < 0) return;
   template_.segments.push_back(
       {.first_op = static_cast<int32_t>(template_.ops.size()), .waits_for = op});
+}
+
+void TemplateWriter::replace_times(const KernelTimes& times, double slowdown) {
+  if (times.empty()) return;
+  std::vector<TemplateOp*> pieces;  // of one split kernel: they share its time
+  const auto replace = [&] {
+    double before = 0;
+    for (const TemplateOp* piece : pieces) before += piece->duration_seconds;
+    for (TemplateOp* piece : pieces) {
+      const KernelTime& time = times.of(piece->op, piece->pass);
+      if (!time.changes()) break;
+      double& own = piece->duration_seconds;
+      const double share = before > 0 ? own / before : 1.0 / static_cast<double>(pieces.size());
+      const double after = time.seconds > 0 ? time.seconds * slowdown * share : time.of(own);
+      piece->memory_rate = rate_over(piece->memory_rate, own, after);
+      own = after;
+    }
+    pieces.clear();
+  };
+  for (TemplateOp& op : template_.ops) {
+    if (op.stream != Stream::compute) continue;
+    const TemplateOp* last = pieces.empty() ? nullptr : pieces.back();
+    if (last == nullptr || op.op != last->op || op.pass != last->pass || op.other != last->other ||
+        op.part != last->part + 1)
+      replace();
+    pieces.push_back(&op);
+  }
+  replace();
 }
 
 Template TemplateWriter::finish(LaunchCost launch) && {

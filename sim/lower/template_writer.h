@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "sim/config/kernel_times.h"
 #include "sim/cost/kernel.h"
 #include "sim/lower/template.h"
 #include "sim/network/collective.h"
@@ -11,6 +12,9 @@ namespace stepsim {
 
 /// How a kernel uses SMs; its pool is not set.
 ProcessorClaim runner_of(const Kernel& kernel);
+
+/// The kernel with what costs.kernels says of it. It asks no more of the memory than before.
+Kernel with_time(const Kernel& kernel, const KernelTime& time, double slowdown);
 
 /// What launching costs the host: a launch a kernel and framework work an operator, or one launch
 /// of a captured graph. Pieces of a split operator and peer copies are issued inside one call: they
@@ -72,6 +76,9 @@ class TemplateWriter {
     wait(communicate(op, stream, cost));
   }
 
+  /// Lets costs.kernels have its say; given times hold for a device that is `slowdown` times
+  /// slower.
+  void replace_times(const KernelTimes& times, double slowdown);
   /// Fixes launch times. Drops launch edges that stream order and earlier launches imply (exact,
   /// not a heuristic).
   Template finish(LaunchCost launch) &&;

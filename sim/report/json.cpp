@@ -139,6 +139,7 @@ std::string report_json(const Scenario& scenario, const Report& report,
   for (const PathPart& p : report.critical_path)
     out["critical_path"].push_back({{"kind", p.kind}, {"seconds", p.seconds}});
   out["faults"] = faults_json(report);
+  out["step_distribution"] = distribution_json(report);
   out["findings"] = findings_json(scenario.findings);
   out["effective"] = effective_json(scenario);
   out["not_modelled"] = scenario.not_modelled;
