@@ -17,7 +17,7 @@ enum class Dialect { bridge, megatron_lm };
 /// The sections of one merged scenario, open while it is resolved.
 struct ScenarioSections {
   Reader top, cluster, model, ddp, comm_overlap, mixed_precision, dataset, train, optimizer,
-      env_vars, software, pipeline, costs, dist;
+      env_vars, software, pipeline, costs, dist, peft;
   bool recipe_is_text = false;  ///< mixed_precision was written as a name, not as an object
   bool collect = false;  ///< what Bridge would raise becomes a finding and resolution goes on
   Dialect dialect = Dialect::bridge;
@@ -69,6 +69,8 @@ void resolve_overlap(const ScenarioSections& sections, Scenario& scenario);
 void resolve_fully_sharded(const ScenarioSections& sections, Scenario& scenario);
 /// Bytes of optimizer state. Needs the precision and whether the optimizer is sharded.
 void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario);
+/// LoRA: peft. Needs the model and the dense mesh.
+void resolve_adapters(const ScenarioSections& sections, Scenario& scenario);
 void resolve_costs(const ScenarioSections& sections, Scenario& scenario);
 /// Refuses, with the count and the limit, what no machine should be asked to hold.
 void check_task_count(const ScenarioSections& sections, const Scenario& scenario);

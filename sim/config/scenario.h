@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/adapters.h"
 #include "sim/config/faults.h"
 #include "sim/config/given_costs.h"
 #include "sim/config/model.h"

@@ -57,9 +57,6 @@ void refuse_unsimulated(const ScenarioSections& sections, Scenario& scenario) {
                       ", which is not simulated in this release; got " +
                       printable(section.text_of(key), 60));
   }
-  if (sections.top.has("peft"))
-    not_simulated(sections, scenario, sections.top, "peft",
-                  "asks for parameter-efficient tuning, which is not simulated in this release");
 }
 
 std::string accepted_values(std::string_view section, std::string_view key) {

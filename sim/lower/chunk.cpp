@@ -141,7 +141,8 @@ void ChunkWriter::backward_unit(DeviceChunk chunk, int microbatch, int owner, bo
     t = input_only ? &set(label.layer).backward_input[again] : &set(label.layer).backward[again];
   }
   need(chunk, {.forward = false, .microbatch = microbatch}, owner);
-  w_.stamp(device_, *t, label);
+  // Nobody asks for the gradient of a frozen embedding.
+  if (owner > 0 || !s_.adapters.present()) w_.stamp(device_, *t, label);
   if (!input_only) ready(chunk, microbatch, owner);
 }
 
@@ -149,7 +150,7 @@ void ChunkWriter::backward_unit(DeviceChunk chunk, int microbatch, int owner, bo
 void ChunkWriter::backward_weight(DeviceChunk chunk, int microbatch) {
   const StageChunk& c = chunk.layers;
   Label label = pass_label(Pass::backward_weight, chunk.number, microbatch);
-  if (c.head && !head_deferred(s_, microbatch))
+  if (c.head && !head_deferred(s_, microbatch) && !s_.adapters.present())
     w_.stamp(device_, now_->head_weight_gradient, label);
   if (c.head) ready(chunk, microbatch, c.layer_count + 1);
   for (int i = c.layer_count; i-- > 0;) {

@@ -202,7 +202,8 @@ void DataParallelWriter::synchronise_gradients(uint32_t device) {
   }
   const bool end = stage == 0 || stage + 1 == s_.parallel.pp;
   // Prediction modules have a copy of the embedding too (Megatron-Core finalize_model_grads.py).
-  const bool shared = s_.model.tied_embeddings || s_.model.mtp_layers > 0;
+  const bool shared =
+      (s_.model.tied_embeddings || s_.model.mtp_layers > 0) && !s_.adapters.present();
   if (shared && s_.parallel.ends_apart() && end) {
     const int64_t rows = padded_vocab(s_.model, tp) / tp;
     const auto elements = static_cast<double>(rows * s_.model.hidden);

@@ -70,7 +70,9 @@ void ExpertBlock::move_own(TemplateWriter& w, OpKind op, double touches) const {
 
 void ExpertBlock::quantize(TemplateWriter& w, double elements, Operand operand) const {
   if (!fp8_) return;
-  w.compute(OpKind::quantize, k_.streaming({elements * quantize_bytes(s_.precision, operand)}));
+  w.compute(
+      OpKind::quantize,
+      k_.streaming({elements * quantize_bytes(s_.precision, operand, s_.adapters.present())}));
 }
 
 Dtype ExpertBlock::dtype() const {
