@@ -42,6 +42,8 @@ std::string accepted_values(std::string_view section, std::string_view key);
 void resolve_precision(const ScenarioSections& sections, Scenario& scenario);
 /// TP, PP, CP, VP and what hangs on them. Needs cluster.gpus; sets dp and the batch.
 void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool given_costs);
+/// Lengths of packed sequences. Needs the batch.
+void resolve_packing(const ScenarioSections& sections, Scenario& scenario);
 /// cluster.faults, slowdown and jitter. Needs the mesh; degrades a free-form graph's links.
 void resolve_faults(const ScenarioSections& sections, Scenario& scenario);
 void resolve_schedule(const ScenarioSections& sections, Scenario& scenario);
@@ -67,10 +69,10 @@ void resolve_graphs(const ScenarioSections& sections, Scenario& scenario);
 void resolve_overlap(const ScenarioSections& sections, Scenario& scenario);
 /// Whether parameters are gathered unit by unit, and what is sharded.
 void resolve_fully_sharded(const ScenarioSections& sections, Scenario& scenario);
-/// Bytes of optimizer state. Needs the precision and whether the optimizer is sharded.
-void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario);
 /// LoRA: peft. Needs the model and the dense mesh.
 void resolve_adapters(const ScenarioSections& sections, Scenario& scenario);
+/// Bytes of optimizer state. Needs the precision and whether the optimizer is sharded.
+void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario);
 void resolve_costs(const ScenarioSections& sections, Scenario& scenario);
 /// Refuses, with the count and the limit, what no machine should be asked to hold.
 void check_task_count(const ScenarioSections& sections, const Scenario& scenario);

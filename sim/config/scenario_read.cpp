@@ -258,6 +258,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   read_cluster_section(sections, scenario, data);
   resolve_precision(sections, scenario);
   resolve_sizes(sections, scenario, sections.given_costs());
+  resolve_packing(sections, scenario);
   resolve_faults(sections, scenario);
   read_model_section(sections, scenario, data);
   resolve_layout(sections, scenario);
@@ -271,8 +272,8 @@ Scenario read_document(Document document, std::span<const std::string> overrides
     check_device(sections, scenario);
     check_model_fits_mesh(sections, scenario);
     resolve_experts(sections, scenario);
-  }
     resolve_adapters(sections, scenario);
+  }
   resolve_moe_routing(sections, scenario);
   resolve_overlap(sections, scenario);
   resolve_launch_env(sections, scenario);
