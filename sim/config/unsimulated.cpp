@@ -14,10 +14,11 @@ using nlohmann::json;
 struct RefusalRow {
   std::string_view section, key, harmless, what;
 };
-constexpr std::array<RefusalRow, 8> refusal_rows{{
-    {"model", "fine_grained_activation_offloading", "false", "activation offload to the host"},
-    {"model", "tp_comm_overlap_rs_dgrad", "false",
-     "reduce-scatter pipelined with the data gradient"},
+constexpr std::array<RefusalRow, 9> refusal_rows{{
+    {"model", "activation_offload_fraction", "1|1.0", "offload of a part of the modules"},
+    {"model", "delta_offload_bytes_across_pp_ranks", "0", "offload that differs by stage"},
+    {"model", "fine_grained_offloading_max_inflight_offloads", "",
+     "a limit on copies to the host that are under way"},
     {"model", "variable_seq_lengths", "false", "sequences of varying length"},
     {"model", "fp4", "", "4-bit training"},
     {"optimizer", "optimizer", "\"adam\"|\"adamw\"", "an optimizer other than Adam"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/cost/layer_sizes.h"
+#include "sim/lower/module_offload.h"
 
 namespace stepsim {
 
@@ -41,8 +42,11 @@ double recompute_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
 
 /// One of the offloaded layers is on the device when the forward ends and when the backward begins:
 /// the one whose copy is under way (sim/lower/offload.h).
-double copied_bytes(const Scenario& s) {
+double copied_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
   double most = 0;
+  if (s.module_offload.any())
+    for (const StageChunk& c : chunks)
+      for (int i = 0; i < c.layer_count; ++i) most = std::max(most, module_offload_bytes(s, c, i));
   for (int layer = 0; layer < s.offloaded_layers; ++layer)
     most = std::max(most, layer_activation_bytes(s, layer, quantised(s, layer)));
   return most;
@@ -72,7 +76,8 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
       kept.activations += recomputed(s, i)
                               ? input
                               : layer_activation_bytes(s, chunk.first_layer + i,
-                                                       quantised(s, chunk.first_layer + i));
+                                                       quantised(s, chunk.first_layer + i)) -
+                                    module_offload_bytes(s, chunk, i);
   // A prediction module is its layers and the two inputs of its projection; it has logits of its
   // own.
   double module = 2 * input;
@@ -120,7 +125,7 @@ DeviceMemory device_memory(const Scenario& s, std::span<const StageChunk> chunks
     m.activations = activations;
     m.logits = logits;
   }
-  m.activations += recompute_bytes(s, chunks) + copied_bytes(s);
+  m.activations += recompute_bytes(s, chunks) + copied_bytes(s, chunks);
   m.buffers = held.gathered_bytes;
   const LayerSizes z = layer_sizes(s);
   if (s.overlap.tp_comm_overlap) m.buffers += z.tokens * z.hidden * 2;
