@@ -1,6 +1,7 @@
 // Packed sequences: attention works on each alone, everything else on all tokens.
 #include <doctest/doctest.h>
 
+#include "sim/base/error.h"
 #include "sim/cost/model_flops.h"
 #include "sim/lower/layer.h"
 #include "tests/laws/layout.h"
