@@ -11,6 +11,7 @@
 #include "sim/config/adapters.h"
 #include "sim/config/faults.h"
 #include "sim/config/given_costs.h"
+#include "sim/config/host_optimizer.h"
 #include "sim/config/model.h"
 #include "sim/config/module_offload.h"
 #include "sim/config/moe_routing.h"
@@ -92,6 +93,7 @@ struct Scenario {
   RecomputeModules recompute_modules;
   Adapters adapters;
   ModuleOffload module_offload;
+  HostOptimizer host_optimizer;
   Batch batch;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::vector<std::vector<OrderEntry>> order;  ///< by pipeline rank, when spelled out

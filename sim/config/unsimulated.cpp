@@ -14,7 +14,7 @@ using nlohmann::json;
 struct RefusalRow {
   std::string_view section, key, harmless, what;
 };
-constexpr std::array<RefusalRow, 9> refusal_rows{{
+constexpr std::array<RefusalRow, 8> refusal_rows{{
     {"model", "activation_offload_fraction", "1|1.0", "offload of a part of the modules"},
     {"model", "delta_offload_bytes_across_pp_ranks", "0", "offload that differs by stage"},
     {"model", "fine_grained_offloading_max_inflight_offloads", "",
@@ -22,7 +22,6 @@ constexpr std::array<RefusalRow, 9> refusal_rows{{
     {"model", "variable_seq_lengths", "false", "sequences of varying length"},
     {"model", "fp4", "", "4-bit training"},
     {"optimizer", "optimizer", "\"adam\"|\"adamw\"", "an optimizer other than Adam"},
-    {"optimizer", "optimizer_cpu_offload", "false", "optimizer offload to the host"},
     {"train", "rampup_batch_size", "", "a batch size that ramps up"},
     {"pipeline", "vocabulary_parallel", "false", "vocabulary parallelism"},
 }};

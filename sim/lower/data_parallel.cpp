@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "sim/cost/layer_sizes.h"
+#include "sim/lower/host_optimizer.h"
 #include "sim/lower/memory.h"
 
 namespace stepsim {
@@ -75,8 +76,13 @@ void DataParallelWriter::optimizer_kernels(uint32_t device, int first_chunk, int
                shard.expert_parameter_bytes / optimizer_ranks(s_, ShardGroup::expert);
   }
   if (owned == 0) return;
-  w_.kernel(device, kernels(device).streaming({owned * s_.data_parallel.adam_bytes}),
-            label(OpKind::adam, first_chunk, 0));
+  const double away = owned * s_.host_optimizer.fraction;
+  HostUpdate host(s_, w_, device, away, label(OpKind::adam, first_chunk, 0));
+  host.send_gradients();
+  if (away < owned)
+    w_.kernel(device, kernels(device).streaming({(owned - away) * s_.data_parallel.adam_bytes}),
+              label(OpKind::adam, first_chunk, 0));
+  host.update();
   w_.kernel(device, kernels(device).streaming({owned * 4 + written}),
             label(OpKind::param_copy, first_chunk, 0));
 }

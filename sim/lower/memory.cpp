@@ -115,7 +115,9 @@ DeviceMemory device_memory(const Scenario& s, std::span<const StageChunk> chunks
   // Engine).
   m.parameters = held.parameters * 2;
   m.gradients = held.gradients * s.precision.gradient_bytes();
-  m.optimizer = held.owned * s.data_parallel.optimizer_bytes;
+  // The master weights of what the host updates stay, its moments do not.
+  const double away = s.host_optimizer.fraction * s.host_optimizer.moment_bytes;
+  m.optimizer = held.owned * (s.data_parallel.optimizer_bytes - away);
   double activations = 0, logits = 0, most = -1;
   for (const MemoryEvent& e : events) {
     activations += e.bytes;
