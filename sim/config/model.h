@@ -42,6 +42,7 @@ struct Model {
   bool post_norms = false;         ///< norms behind attention and MLP too (Gemma 2, GLM-4)
   bool parallel_residual = false;  ///< attention and MLP read the same input (GPT-NeoX)
   bool attention_sinks = false;    ///< a learnt softmax offset per head (GPT-OSS)
+  bool clamped_glu = false;        ///< gate and linear half are clamped first (GPT-OSS)
   bool attention_gate = false;     ///< a gate as wide as the queries scales the output (Qwen3-Next)
   bool hidden_dropout = false;
   bool vocab_padding = true;  ///< pad to a multiple of vocab_divisor * TP

@@ -39,6 +39,7 @@ struct FamilyRow {
   int first_dense = 0;  ///< first_k_dense_replace when the file does not say
   bool latent = false;  ///< multi-latent attention
   bool qk_norm_whole = false, post_norms = false, parallel_residual = false, sinks = false;
+  bool clamped_glu = false;   ///< swiglu_limit, whether or not the file says it
   bool pattern = false;       ///< hybrid_override_pattern says what each layer holds
   bool delta_layers = false;  ///< gated delta nets between layers of attention
   bool shared_gate = false;

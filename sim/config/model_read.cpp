@@ -142,6 +142,7 @@ Model read_architecture(const Reader& config, const std::string& name) {
   model.post_norms = family.post_norms;
   model.parallel_residual = config.boolean("use_parallel_residual", family.parallel_residual);
   model.attention_sinks = family.sinks;
+  model.clamped_glu = config.number("swiglu_limit", family.clamped_glu ? 1 : 0, 0, 1e6) > 0;
   model.hidden_dropout = dropout_in(config);
   model.activation = family.activation;
   for (const char* key : {"activation", "activation_function", "hidden_activation", "hidden_act"})
@@ -230,6 +231,8 @@ void override_architecture(Model& model, const Reader& section, bool from_scratc
   static const std::vector<std::string> softmaxes{"vanilla", "off-by-one", "learnable"};
   if (const std::string kind = section.choice("softmax_type", "", softmaxes); !kind.empty())
     model.attention_sinks = kind == "learnable";
+  model.clamped_glu =
+      section.number("activation_func_clamp_value", model.clamped_glu ? 1 : 0, 0, 1e6) > 0;
   record_gaps(model);
 }
 

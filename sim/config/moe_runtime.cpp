@@ -14,7 +14,7 @@ namespace {
 using Kind = Finding::Kind;
 using Dispatcher = Dispatcher;
 
-constexpr Range sms_range{0, 1024};
+constexpr Range sms_range{0, 1024}, sizes{0, 1 << 20};
 
 void read_dispatcher(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
@@ -157,6 +157,12 @@ void resolve_moe_runtime(const ScenarioSections& sections, Scenario& scenario) {
   moe.pad_for_quantization =
       model.boolean("moe_router_padding_for_quantization", false) || older_name;
   moe.pad_multiple = pad_multiple(moe, scenario.precision);
+  // Transformer Engine's fused kernels (NVTE_CUTEDSL_FUSED_GROUPED_MLP) are MXFP8's on Blackwell
+  // and take gate and linear halves interleaved by 32.
+  const int interleave = model.integer("moe_mlp_glu_interleave_size", 0, sizes);
+  moe.fused_grouped_mlp = moe.op_fuser && interleave == 32 &&
+                          scenario.precision.fp8 == Fp8Recipe::mxfp8 &&
+                          scenario.cluster.device.architecture == "blackwell";
   const bool pre_softmax = model.boolean("moe_router_pre_softmax", false);
   if (scenario.model.moe.top_k == 1 && !pre_softmax && !scenario.model.moe.sigmoid_scores)
     refuse(sections, scenario, model, "moe_router_pre_softmax", "top1-needs-pre-softmax",

@@ -27,6 +27,7 @@ struct MoeRuntime {
   bool permute_fusion = false, router_fusion = false;
   bool permute_in_dispatch = false;  ///< HybridEP permutes in its own kernels
   bool op_fuser = false;  ///< grouped fc1, activation, fc2 and their casts as one sequence of TE
+  bool fused_grouped_mlp = false;  ///< activation and casts in the epilogues of its GEMMs
 
   bool balanced = false;  ///< every expert gets the same number of tokens (benchmarks)
   std::optional<double> capacity_factor;       ///< of one expert, over the mean; unset = dropless

@@ -76,12 +76,14 @@ Kernel KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
   return products(gemm, dtype, sms, gemm.batch);
 }
 
-Kernel KernelModel::grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent) const {
+Kernel KernelModel::grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent,
+                                 Bytes epilogue) const {
   return products(gemm, dtype, 0,
-                  concurrent > 0 ? std::min<double>(concurrent, gemm.batch) : gemm.batch);
+                  concurrent > 0 ? std::min<double>(concurrent, gemm.batch) : gemm.batch, epilogue);
 }
 
-Kernel KernelModel::products(const Gemm& gemm, Dtype dtype, int sms, double in_flight) const {
+Kernel KernelModel::products(const Gemm& gemm, Dtype dtype, int sms, double in_flight,
+                             Bytes epilogue) const {
   const GemmCurve& curve = device_.gemm[static_cast<size_t>(dtype)];
   const int all = device_.sms, used = sms > 0 ? std::min(sms, all) : all;
   const double rounds = gemm.batch / in_flight;
@@ -91,7 +93,7 @@ Kernel KernelModel::products(const Gemm& gemm, Dtype dtype, int sms, double in_f
                       (gemm.k / (gemm.k + curve.half_k)) * grid.efficiency * used / all;
   // Operands are read and the result written once; fp8 results are 16 bit.
   const double in = bytes_per_element(dtype), out = std::max(in, 2.0);
-  const double results = gemm.batch * out * gemm.m * gemm.n;
+  const double results = gemm.batch * out * gemm.m * gemm.n + epilogue.value;
   const Bytes moved{gemm.batch * in * gemm.k * (gemm.m + gemm.n) + results};
   // A wave of tiles covers about a square of the result and reads the operands' strips for it.
   const double side = std::sqrt(std::min<double>(grid.tiles, used) * grid.tile_m * grid.tile_n);
@@ -168,9 +170,11 @@ Kernel KernelModel::scan_backward(const StateScan& s) const {
 }
 
 Kernel KernelModel::gather(Bytes bytes) const {
-  Kernel kernel = streaming(bytes * (device_.memory_efficiency / device_.gather_efficiency));
-  kernel.memory = kernel.memory * (device_.gather_efficiency / device_.memory_efficiency);
-  return kernel;
+  // The share is of all that the pass does, so no factor of the stack comes on top.
+  const Seconds duration =
+      bytes / (device_.memory_bandwidth * device_.gather_efficiency) + device_.kernel_gap;
+  return slowed({duration, bytes,
+                 static_cast<int>(std::ceil(device_.sms * device_.streaming_sm_share)), 0, false});
 }
 
 Kernel KernelModel::router(double tokens, double experts) const {

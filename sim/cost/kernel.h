@@ -49,7 +49,9 @@ class KernelModel {
   Kernel gemm(const Gemm& gemm, Dtype dtype, int sms = 0) const;
   /// GEMMs of `gemm.batch` experts, `concurrent` of them in one grid (0 = all: a grouped kernel).
   /// Each is a launch of its own unless all are in one grid.
-  Kernel grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent = expert_streams) const;
+  /// `epilogue`: bytes that it reads and writes beside its operands and results.
+  Kernel grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent = expert_streams,
+                      Bytes epilogue = {}) const;
   Kernel attention_forward(const Attention& a) const;
   Kernel attention_backward(const Attention& a) const;
   Kernel scan_forward(const StateScan& scan) const;
@@ -68,7 +70,8 @@ class KernelModel {
  private:
   double attention_rate(const Attention& a, FlopsPerSecond asymptote) const;
   Kernel slowed(Kernel kernel) const;
-  Kernel products(const Gemm& gemm, Dtype dtype, int sms, double in_flight) const;
+  Kernel products(const Gemm& gemm, Dtype dtype, int sms, double in_flight,
+                  Bytes epilogue = {}) const;
   Kernel fused_attention(const Attention& a, Flops flops, FlopsPerSecond asymptote) const;
   Kernel scan(const StateScan& scan, double times) const;
   Kernel unfused_attention(const Attention& a, bool backward) const;

@@ -17,6 +17,22 @@ constexpr int count_kernels = 8, copies_to_host = 3;
 constexpr int fused_map_kernels = 1, map_kernels = 4;
 /// DeepEP and Hybrid-EP: indices from the map, layout, metadata (fused_a2a.py).
 constexpr int flex_kernels = 4;
+/// Bytes an element of the bias behind fc2, which is weighted by the probabilities in fp32
+/// (experts.py, _apply_bias): product, sum, concatenation and cast; backward the two casts, the
+/// gradients of bias and probabilities and the concatenation of the split. Fused it rides in one
+/// pass of 16 bits.
+constexpr double bias_bytes = 28, bias_gradient_bytes = 40, fused_bias_bytes = 4;
+/// A clamp of both halves of fc1's output (fused_bias_geglu.py, weighted_bias_quick_geglu_impl) is
+/// three operators a value of the activation: two clamps and a concatenation; backward two and the
+/// gradient of the split. The offset of the linear half is a tensor from the host each time.
+constexpr double clamp_bytes = 16, clamp_gradient_bytes = 20;
+constexpr int clamp_operators = 3;
+/// Kernels that quantise one expert's tensor: per-tensor current scaling clears and finds the
+/// maximum and makes the scale of it first, NVFP4 finds the maximum (Transformer Engine
+/// pytorch/csrc/quantizer.cpp).
+constexpr int cast_kernels(Fp8Recipe recipe) {
+  return recipe == Fp8Recipe::current ? 4 : recipe == Fp8Recipe::nvfp4 ? 2 : 1;
+}
 
 }  // namespace
 
@@ -64,15 +80,39 @@ void ExpertBlock::move(TemplateWriter& w, OpKind op, double touches) const {
   w.compute(op, k_.gather({copies_ * width_ * 2 * touches}));
 }
 
+void ExpertBlock::permute_received(TemplateWriter& w, OpKind op) const {
+  const MoeRuntime& run = s_.moe_runtime;
+  if (sorts()) return move(w, op, 2);
+  if (!run.flex() || run.permute_in_dispatch) return;
+  // One copy a distinct rank came: each is read once and written to its experts' rows.
+  const double came = shape_.tokens * shape_.etp * distinct_blocks(shape_, shape_.ep);
+  w.compute(op, k_.gather({(came + copies_) * width_ * 2}));
+}
+
+void ExpertBlock::output_bias(TemplateWriter& w, double bytes) const {
+  if (!s_.model.linear_bias) return;
+  const bool one = s_.moe_runtime.op_fuser;
+  w.compute(OpKind::expert_bias,
+            k_.streaming({copies_ * width_ * (one ? fused_bias_bytes : bytes)}));
+  if (!one) w.operators(2 * local_ + 2);
+}
+
 void ExpertBlock::move_own(TemplateWriter& w, OpKind op, double touches) const {
   w.compute(op, k_.gather({own_ * width_ * 2 * touches}));
 }
 
 void ExpertBlock::quantize(TemplateWriter& w, double elements, Operand operand) const {
   if (!fp8_) return;
-  w.compute(
-      OpKind::quantize,
-      k_.streaming({elements * quantize_bytes(s_.precision, operand, s_.adapters.present())}));
+  const Bytes bytes{elements * quantize_bytes(s_.precision, operand, s_.adapters.present())};
+  if (s_.moe_runtime.op_fuser) {
+    w.compute(OpKind::quantize, k_.streaming(bytes));
+    return;
+  }
+  // Each expert has its own scales, hence its own tensor and casts (GroupedLinear).
+  const int casts = local_ * cast_kernels(s_.precision.fp8);
+  w.compute(OpKind::quantize, k_.streaming(bytes / casts) / (1.0 / casts));
+  w.operators(local_);
+  w.launches(casts);
 }
 
 Dtype ExpertBlock::dtype() const {
@@ -135,9 +175,9 @@ int32_t ExpertBlock::combine(TemplateWriter& w, DispatchPass pass) const {
   return exchange(w.last_compute(), w, OpKind::ep_combine, pass);
 }
 
-void ExpertBlock::gemm(TemplateWriter& w, OpKind op, const Gemm& g) const {
+void ExpertBlock::gemm(TemplateWriter& w, OpKind op, const Gemm& g, Bytes epilogue) const {
   const bool one = s_.moe_runtime.op_fuser;
-  w.compute(op, k_.grouped_gemm(g, dtype(), one ? 0 : expert_streams));
+  w.compute(op, k_.grouped_gemm(g, dtype(), one ? 0 : expert_streams, epilogue));
   if (!one) w.launches(local_);
 }
 
@@ -153,20 +193,35 @@ void ExpertBlock::weight_gemm(TemplateWriter& w, OpKind op, const Gemm& g) const
 
 void ExpertBlock::activation(TemplateWriter& w) const {
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
+  if (clamps()) {
+    const int32_t fc1 = w.last_compute();
+    clamp(w, clamp_bytes);
+    // Copying a number from pageable memory ends when the stream has come to it.
+    w.host_sync(fc1);
+  }
   w.compute(OpKind::expert_activation,
             k_.streaming({copies_ * fc2_.k * 2 * (z_.glu + 1) * passes}));
 }
 
+void ExpertBlock::clamp(TemplateWriter& w, double bytes) const {
+  w.compute(OpKind::expert_activation,
+            k_.streaming({copies_ * fc2_.k * bytes / clamp_operators}) / (1.0 / clamp_operators));
+  w.operators(clamp_operators);
+}
+
 void ExpertBlock::forward(TemplateWriter& w) const {
-  if (sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch))
-    move(w, OpKind::permute, 2);
+  permute_received(w, OpKind::permute);
   quantize(w, copies_ * fc1_.k, Operand::input);
-  gemm(w, OpKind::expert_fc1, fc1_);
-  activation(w);
-  quantize(w, copies_ * fc2_.k, Operand::input);
+  if (fused()) {
+    gemm(w, OpKind::expert_fc1, fc1_, {copies_ * fc2_.k * 2 * operand_bytes(s_.precision)});
+  } else {
+    gemm(w, OpKind::expert_fc1, fc1_);
+    activation(w);
+    quantize(w, copies_ * fc2_.k, Operand::input);
+  }
   gemm(w, OpKind::expert_fc2, fc2_);
-  if (sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch))
-    move(w, OpKind::unpermute, 2);
+  output_bias(w, bias_bytes);
+  permute_received(w, OpKind::unpermute);
 }
 
 /// moe_latent_size: routed experts work between a down and an up projection, which every rank has
@@ -185,26 +240,35 @@ void ExpertBlock::finish_backward(TemplateWriter& w) const {
 }
 
 void ExpertBlock::backward(TemplateWriter& w, bool activation_again) const {
-  const bool moves = sorts() || (s_.moe_runtime.flex() && !s_.moe_runtime.permute_in_dispatch);
   const double passes = s_.cluster.stack.fused_activation ? 1 : 2;
-  if (moves) move(w, OpKind::unpermute, 2);
+  permute_received(w, OpKind::unpermute);
+  output_bias(w, bias_gradient_bytes);
   quantize(w, copies_ * fc2_.n, Operand::gradient);
   w.set_pass(Pass::backward_data);
-  gemm(w, OpKind::expert_fc2, dgrad(fc2_));
+  if (fused()) {
+    // The epilogue reads what the activation read and writes its gradient in both layouts.
+    const double epilogue = z_.glu * (2 + 2 * operand_bytes(s_.precision));
+    gemm(w, OpKind::expert_fc2, dgrad(fc2_), {copies_ * fc2_.k * epilogue});
+  } else {
+    gemm(w, OpKind::expert_fc2, dgrad(fc2_));
+  }
   if (activation_again) {
     w.set_pass(Pass::recompute);
     activation(w);
   }
   weight_gemm(w, OpKind::expert_fc2, fc2_);
   w.set_pass(Pass::backward);
-  w.compute(OpKind::expert_activation,
-            k_.streaming({copies_ * fc2_.k * 2 * (2 * z_.glu + 1) * passes}));
-  quantize(w, copies_ * fc1_.n, Operand::gradient);
+  if (!fused()) {
+    w.compute(OpKind::expert_activation,
+              k_.streaming({copies_ * fc2_.k * 2 * (2 * z_.glu + 1) * passes}));
+    if (clamps()) clamp(w, clamp_gradient_bytes);
+    quantize(w, copies_ * fc1_.n, Operand::gradient);
+  }
   w.set_pass(Pass::backward_data);
   gemm(w, OpKind::expert_fc1, dgrad(fc1_));
   weight_gemm(w, OpKind::expert_fc1, fc1_);
   w.set_pass(Pass::backward);
-  if (moves) move(w, OpKind::permute, 2);
+  permute_received(w, OpKind::permute);
 }
 
 void ExpertBlock::latent_backward(TemplateWriter& w, const Gemm& g) const {

@@ -45,19 +45,26 @@ class ExpertBlock {
   }
 
  private:
-  void gemm(TemplateWriter& w, OpKind op, const Gemm& g) const;
+  void gemm(TemplateWriter& w, OpKind op, const Gemm& g, Bytes epilogue = {}) const;
   void weight_gemm(TemplateWriter& w, OpKind op, const Gemm& g) const;
   void activation(TemplateWriter& w) const;
+  void clamp(TemplateWriter& w, double bytes) const;
   void quantize(TemplateWriter& w, double elements, Operand operand) const;
   Dtype dtype() const;
   /// A pass over all copies of the tokens; `touches`: reads and writes of each.
   void move(TemplateWriter& w, OpKind op, double touches) const;
+  /// Tokens that came to the rows of their experts, or back.
+  void permute_received(TemplateWriter& w, OpKind op) const;
+  /// The bias behind fc2 (add_bias_linear); `bytes` an element where it is not fused.
+  void output_bias(TemplateWriter& w, double bytes) const;
   /// The same of the copies of its own tokens.
   void move_own(TemplateWriter& w, OpKind op, double touches) const;
   /// `count` kernels that do next to nothing.
   void small(TemplateWriter& w, OpKind op, int count) const;
   int32_t exchange(int32_t after, TemplateWriter& w, OpKind op, DispatchPass pass) const;
   bool sorts() const;
+  bool clamps() const { return s_.model.clamped_glu && !s_.moe_runtime.op_fuser; }
+  bool fused() const { return fp8_ && s_.moe_runtime.fused_grouped_mlp; }
   bool latent() const { return s_.model.moe.latent > 0; }
   Gemm latent_down() const;
   Gemm latent_up() const;

@@ -19,7 +19,7 @@ enum class OpKind : uint8_t {
   given,  // a stage's whole forward or backward with a given time
   embedding, norm, qkv_gemm, rope, attention, proj_gemm, residual, fc1_gemm, activation, fc2_gemm,
   q_down_gemm, kv_down_gemm, q_up_gemm, kv_up_gemm,
-  router, permute, unpermute, expert_fc1, expert_activation, expert_fc2,
+  router, permute, unpermute, expert_fc1, expert_activation, expert_fc2, expert_bias,
   shared_fc1, shared_activation, shared_fc2, latent_gemm,
   mtp_projection, mamba_in, mamba_conv, mamba_scan, mamba_out, adapter_gemm,
   output_gemm, cross_entropy, quantize, grad_accumulate, reduce_chunks,
@@ -32,7 +32,6 @@ enum class OpKind : uint8_t {
   arrive, meet, launch, step_overhead, sync, delay,  // injected by cluster.faults
   count
 };
-
 struct OpRow {
   OpKind op;
   std::string_view name;  ///< as printed in traces
@@ -61,6 +60,7 @@ inline constexpr std::array<OpRow, static_cast<size_t>(OpKind::count)> op_rows{{
     {OpKind::expert_fc1, "expert fc1", TaskClass::compute, CommClass::none},
     {OpKind::expert_activation, "expert activation", TaskClass::compute, CommClass::none},
     {OpKind::expert_fc2, "expert fc2", TaskClass::compute, CommClass::none},
+    {OpKind::expert_bias, "expert bias", TaskClass::compute, CommClass::none},
     {OpKind::shared_fc1, "shared expert fc1", TaskClass::compute, CommClass::none},
     {OpKind::shared_activation, "shared expert activation", TaskClass::compute, CommClass::none},
     {OpKind::shared_fc2, "shared expert fc2", TaskClass::compute, CommClass::none},

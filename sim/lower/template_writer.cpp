@@ -76,7 +76,7 @@ void TemplateWriter::compute_weight(OpKind op, const Kernel& kernel, int count) 
 
 void TemplateWriter::flush_weights() {
   for (const DeferredKernel& d : std::exchange(deferred_, {}))
-    compute_weight(d.op, d.kernel, d.launches);
+    compute_weight(d.op, d.kernel, d.count);
 }
 
 void TemplateWriter::host_sync(int32_t op) {

@@ -23,7 +23,7 @@ struct LaunchCost {
 struct DeferredKernel {
   OpKind op{};
   Kernel kernel;
-  int launches = 1;
+  int count = 1;
 };
 
 /// Builds a template operation by operation.
@@ -34,8 +34,8 @@ class TemplateWriter {
   Pass pass() const { return pass_; }
   /// What follows belongs to the second of two microbatches, or not.
   void set_other(bool other) { other_ = other; }
-  /// A weight gradient: here, or put off until `flush_weights`. `launches` as above.
-  void weight(OpKind op, const Kernel& kernel, int launches = 1);
+  /// Gradients of `count` weights, each with a launch: here, or put off until `flush_weights`.
+  void weight(OpKind op, const Kernel& kernel, int count = 1);
   /// What follows are linears whose weights are frozen: they have no weight gradients.
   void freeze(bool on) { frozen_ = on; }
   bool frozen() const { return frozen_; }

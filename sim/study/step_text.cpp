@@ -37,7 +37,8 @@ std::string validation_text(const StepValidation& v) {
   text += step_line(v.overall);
   if (const RelativeErrors& s = v.overall.scored; s.count > 0)
     text += fmt::format(
-        "scored (tier A, newest of its source, not suspect): {} rows, mean {:.1f} %, 90th "
+        "scored (tier A, newest of its source, one vote a scenario): {} of them, mean {:.1f} %, "
+        "90th "
         "percentile {:.1f} %, worst {:.1f} %, bias {:+.1f} %\n",
         s.count, 100 * s.mean_abs, 100 * s.p90_abs, 100 * s.max_abs, 100 * s.bias);
   std::map<std::string, int> failures, assumed;

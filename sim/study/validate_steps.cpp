@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 
 #include "sim/base/error.h"
@@ -55,7 +56,8 @@ MeasuredStep measured_step(const Reader& top) {
   row.id = printable(top.required_string("id"));
   row.group = printable(top.string("group", ""));
   row.tier = printable(top.string("tier", ""));
-  row.scored = row.tier == "A" && top.boolean("newest", true) && !top.has("suspect");
+  row.scored =
+      row.tier == "A" && top.boolean("newest", true) && !top.has("suspect") && !top.has("history");
   const Reader measured = top.child("measured");
   if (measured.has("step_time_seconds"))
     row.measured_seconds = measured.required_number("step_time_seconds", 1e-9, 1e9);
@@ -65,14 +67,18 @@ MeasuredStep measured_step(const Reader& top) {
 StepCell cell_of(const std::string& group, const std::vector<const MeasuredStep*>& rows) {
   StepCell cell{group, {}, {}, 0};
   std::vector<double> all, scored;
+  std::map<std::string, std::vector<double>> votes;
   for (const MeasuredStep* row : rows) {
     if (!row->failure.empty()) {
       ++cell.failed;
       continue;
     }
     all.push_back(row->error());
-    if (row->scored) scored.push_back(row->error());
+    if (row->scored) votes[row->scenario].push_back(row->error());
   }
+  for (const auto& [scenario, errors] : votes)
+    scored.push_back(std::accumulate(errors.begin(), errors.end(), 0.0) /
+                     static_cast<double>(errors.size()));
   cell.all = statistics_of(all);
   cell.scored = statistics_of(scored);
   return cell;
@@ -100,6 +106,7 @@ StepValidation validate_steps(const std::string& file, const DataPaths& data, in
   const DataPaths paths = beside(file, data);
   StepValidation result;
   int number = 0;
+  std::map<std::string, std::string> first;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos || (number - 1) % every != 0) continue;
@@ -109,6 +116,7 @@ StepValidation validate_steps(const std::string& file, const DataPaths& data, in
     MeasuredStep row = measured_step(top);
     if (!top.child("scenario").present()) top.fail("scenario", "is missing; expected an object");
     json scenario = document.root->at("scenario");
+    row.scenario = first.try_emplace(scenario.dump(), row.id).first->second;
     if (top.has("release") && !scenario.contains("software"))
       scenario["software"] = {{"release", top.required_string("release")}};
     if (row.measured_seconds > 0)

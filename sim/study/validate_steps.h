@@ -1,9 +1,9 @@
 // Predicted against measured training steps: rows of a JSON-lines file.
 //
-// A row: {"id", "group", "tier", "release", "newest", "suspect", "measured": {"step_time_seconds"},
-// "scenario"}; other keys are notes. `scenario.model.hf_config` is looked up in models/ and in
-// models/ beside the file, `cluster.system` in hardware/, in systems/ and in systems.json beside
-// it.
+// A row: {"id", "group", "tier", "release", "newest", "suspect", "history", "measured":
+// {"step_time_seconds"}, "scenario"}; other keys are notes. `scenario.model.hf_config` is looked up
+// in models/ and in models/ beside the file, `cluster.system` in hardware/, in systems/ and in
+// systems.json beside it.
 #pragma once
 
 #include <string>
@@ -17,7 +17,10 @@ namespace stepsim {
 /// One measurement and what the simulator makes of it.
 struct MeasuredStep {
   std::string id, group, tier;
-  bool scored = false;  ///< tier A, the newest of its source and not suspect
+  /// Tier A, the newest of its source, not suspect, and no step of a published history of one
+  /// software, of which only ratios mean something.
+  bool scored = false;
+  std::string scenario;  ///< id of the first row that ran the same: they share one vote
   double measured_seconds = 0;
   double predicted_seconds = 0;      ///< 0 when `failure` says why there is none
   std::vector<std::string> assumed;  ///< dotted keys that nobody published

@@ -1,6 +1,8 @@
 // Which kernels and transfers a layer of experts runs, in which order, and where the host waits.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/lower/tiny.h"
 
 using namespace stepsim;
@@ -27,7 +29,8 @@ LayerTemplates expert_templates(const Scenario& s) {
            .etp = together(1),
            .etp_ep = experts}};
 }
-constexpr LayerKind moe_layer{.feed_forward = FeedForward::experts};
+constexpr LayerKind moe_layer{.feed_forward = FeedForward::experts},
+    moe_layer_fp8{.fp8 = true, .feed_forward = FeedForward::experts};
 
 /// Positions of one kind, in issue order.
 int32_t last(const Template& t, OpKind op) { return find(t, op, count(t, op) - 1); }
@@ -156,4 +159,77 @@ TEST_CASE("many small experts: the same FLOPs, seven times the bytes and a slowe
   const auto few = layer("8", "2", "14336"), many = layer("56", "14", "2048");
   CHECK(many.first > few.first);
   CHECK(many.second > 5 * few.second);
+}
+
+// Megatron-Core experts.py, TEGroupedMLP: the bias behind fc2 is applied in fp32, 28 bytes an
+// element forward and 40 backward; fused_bias_geglu.py: the clamp is a pass of its own and the host
+// waits for the copy of the offset. Transformer Engine's operation fuser takes both.
+TEST_CASE("experts with biases and clamps: passes of their own, unless fused") {
+  const std::vector<std::string> words{"model.add_bias_linear=true",
+                                       "model.activation_func_clamp_value=7.0"};
+  const Scenario plain = tiny_experts(4), s = tiny_experts(4, words);
+  const LayerTemplates make = expert_templates(s);
+  const Template f = make.layer_forward(moe_layer, false),
+                 b = make.layer_backward(moe_layer, false),
+                 without = expert_templates(plain).layer_forward(moe_layer, false);
+  const KernelModel kernels(s.cluster.device, s.cluster.stack);
+  // 2048 tokens x 2 copies of 1024.
+  const double elements = 4096 * 1024;
+  const auto seconds = [](const Template& t, OpKind op) {
+    return t.ops[static_cast<size_t>(find(t, op))].duration_seconds;
+  };
+  CHECK(seconds(f, OpKind::expert_bias) ==
+        doctest::Approx(kernels.streaming({28 * elements}).duration.value));
+  CHECK(seconds(b, OpKind::expert_bias) ==
+        doctest::Approx(kernels.streaming({40 * elements}).duration.value));
+  CHECK(count(f, OpKind::expert_activation) == count(without, OpKind::expert_activation) + 1);
+  CHECK(f.segments.size() == without.segments.size() + 1);
+  CHECK(f.ops[static_cast<size_t>(f.segments.back().waits_for)].op == OpKind::expert_fc1);
+
+  std::vector<std::string> fused = words;
+  fused.emplace_back("model.use_transformer_engine_op_fuser=true");
+  const Template one = expert_templates(tiny_experts(4, fused)).layer_forward(moe_layer, false);
+  CHECK(count(one, OpKind::expert_activation) == count(without, OpKind::expert_activation));
+  CHECK(seconds(one, OpKind::expert_bias) ==
+        doctest::Approx(kernels.streaming({4 * elements}).duration.value));
+}
+
+// Each expert's tensor has its own scales: one operator each, four kernels with per-tensor current
+// scaling. The fused grouped MLP of MXFP8 on Blackwell casts its activation in the epilogue.
+TEST_CASE("experts' casts: one by one, or in the epilogue of the grouped GEMM") {
+  const Scenario hopper =
+      tiny_experts(4, {"mixed_precision.recipe=bf16_with_fp8_current_scaling_mixed",
+                       "mixed_precision.first_last_layers_bf16=false"});
+  const Template f = expert_templates(hopper).layer_forward(moe_layer_fp8, false);
+  const auto expert_cast =
+      std::find_if(f.ops.begin() + find(f, OpKind::ep_dispatch), f.ops.end(),
+                   [](const TemplateOp& op) { return op.op == OpKind::quantize; });
+  REQUIRE(expert_cast != f.ops.end());
+  CHECK(expert_cast->operators == 2);
+  CHECK(expert_cast->launches == 8);
+
+  const std::vector<std::string> blackwell{"cluster.system=dgx-b200",
+                                           "mixed_precision.recipe=bf16_with_mxfp8_mixed",
+                                           "model.use_transformer_engine_op_fuser=true"};
+  std::vector<std::string> interleaved = blackwell;
+  interleaved.emplace_back("model.moe_mlp_glu_interleave_size=32");
+  const auto kinds = [&](const std::vector<std::string>& words, OpKind op) {
+    const LayerTemplates make = expert_templates(tiny_experts(4, words));
+    return count(make.layer_forward(moe_layer_fp8, false), op) +
+           count(make.layer_backward(moe_layer_fp8, false), op);
+  };
+  CHECK(kinds(blackwell, OpKind::expert_activation) == 2);
+  CHECK(kinds(interleaved, OpKind::expert_activation) == 0);
+  CHECK(kinds(blackwell, OpKind::quantize) - kinds(interleaved, OpKind::quantize) == 2);
+}
+
+// One copy of a token comes for all experts of a rank: it is read once and written to each.
+TEST_CASE("a permutation behind a deduplicating dispatcher reads what came") {
+  const Scenario s = tiny_experts(4, {"model.moe_token_dispatcher_type=flex"});
+  const Template f = expert_templates(s).layer_forward(moe_layer, false);
+  const KernelModel kernels(s.cluster.device, s.cluster.stack);
+  // 2 of 8 experts over 4 ranks of 2: 4 (1 - C(6,2)/C(8,2)) = 13/7 distinct ranks of 2 copies.
+  const double came = 2048 * 13.0 / 7, copies = 4096;
+  CHECK(f.ops[static_cast<size_t>(find(f, OpKind::permute))].duration_seconds ==
+        doctest::Approx(kernels.gather({(came + copies) * 1024 * 2}).duration.value));
 }
