@@ -18,7 +18,7 @@ enum class Dialect { bridge, megatron_lm };
 /// The sections of one merged scenario, open while it is resolved.
 struct ScenarioSections {
   Reader top, cluster, model, ddp, comm_overlap, mixed_precision, dataset, train, optimizer,
-      env_vars, software, pipeline, costs, dist;
+      env_vars, software, pipeline, costs, dist, peft;
   bool recipe_is_text = false;  ///< mixed_precision was written as a name, not as an object
   bool collect = false;  ///< what Bridge would raise becomes a finding and resolution goes on
   Dialect dialect = Dialect::bridge;
@@ -46,6 +46,8 @@ std::string accepted_values(std::string_view section, std::string_view key);
 void resolve_precision(const ScenarioSections& sections, Scenario& scenario);
 /// TP, PP, CP, VP and what hangs on them. Needs cluster.gpus; sets dp and the batch.
 void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool given_costs);
+/// Lengths of packed sequences. Needs the batch.
+void resolve_packing(const ScenarioSections& sections, Scenario& scenario);
 /// cluster.faults, slowdown and jitter. Needs the mesh; degrades a free-form graph's links.
 void resolve_faults(const ScenarioSections& sections, Scenario& scenario);
 void resolve_schedule(const ScenarioSections& sections, Scenario& scenario);
@@ -71,6 +73,8 @@ void resolve_graphs(const ScenarioSections& sections, Scenario& scenario);
 void resolve_overlap(const ScenarioSections& sections, Scenario& scenario);
 /// Whether parameters are gathered unit by unit, and what is sharded.
 void resolve_fully_sharded(const ScenarioSections& sections, Scenario& scenario);
+/// LoRA: peft. Needs the model and the dense mesh.
+void resolve_adapters(const ScenarioSections& sections, Scenario& scenario);
 /// Bytes of optimizer state. Needs the precision and whether the optimizer is sharded.
 void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario);
 void resolve_costs(const ScenarioSections& sections, Scenario& scenario);

@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/adapters.h"
 #include "sim/config/faults.h"
 #include "sim/config/given_costs.h"
+#include "sim/config/host_optimizer.h"
 #include "sim/config/kernel_times.h"
 #include "sim/config/model.h"
+#include "sim/config/module_offload.h"
 #include "sim/config/moe_routing.h"
 #include "sim/config/moe_runtime.h"
 #include "sim/config/parallelism.h"
@@ -89,6 +92,9 @@ struct Scenario {
   int recompute_layers = 1;  ///< recompute_num_layers
   int offloaded_layers = 0;  ///< cpu_offloading_num_layers: the first ones; there is one stage
   RecomputeModules recompute_modules;
+  Adapters adapters;
+  ModuleOffload module_offload;
+  HostOptimizer host_optimizer;
   Batch batch;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::vector<std::vector<OrderEntry>> order;  ///< by pipeline rank, when spelled out

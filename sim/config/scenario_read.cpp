@@ -31,7 +31,7 @@ void check_keys(const ScenarioSections& sections) {
   for (const Reader* section :
        {&sections.cluster, &sections.software, &sections.pipeline, &sections.costs, &sections.model,
         &sections.ddp, &sections.comm_overlap, &sections.mixed_precision, &sections.dataset,
-        &sections.train, &sections.optimizer, &sections.env_vars})
+        &sections.train, &sections.optimizer, &sections.env_vars, &sections.peft})
     check_spelling(*section, *section_row(section->pointer().substr(1)));
 }
 
@@ -192,9 +192,9 @@ void list_not_modelled(const ScenarioSections& sections, const Document& documen
                        Scenario& scenario) {
   for (const std::string& key : sections.top.keys())
     if (is_ignored_section(key)) scenario.not_modelled.push_back(key);
-  for (const Reader* section :
-       {&sections.model, &sections.ddp, &sections.comm_overlap, &sections.mixed_precision,
-        &sections.dataset, &sections.train, &sections.optimizer, &sections.env_vars})
+  for (const Reader* section : {&sections.model, &sections.ddp, &sections.comm_overlap,
+                                &sections.mixed_precision, &sections.dataset, &sections.train,
+                                &sections.optimizer, &sections.env_vars, &sections.peft})
     for (const std::string& key : section->unused())
       scenario.not_modelled.push_back(section->pointer().substr(1) + "." + printable(key));
   for (std::string& key : unmodelled_keys(scenario.model))
@@ -265,6 +265,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   read_cluster_section(sections, scenario, data);
   resolve_precision(sections, scenario);
   resolve_sizes(sections, scenario, sections.given_costs());
+  resolve_packing(sections, scenario);
   resolve_faults(sections, scenario);
   read_model_section(sections, scenario, data);
   read_attention_backend(sections.model, scenario.cluster.stack);
@@ -280,6 +281,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
     check_device(sections, scenario);
     check_model_fits_mesh(sections, scenario);
     resolve_experts(sections, scenario);
+    resolve_adapters(sections, scenario);
   }
   resolve_moe_routing(sections, scenario);
   resolve_overlap(sections, scenario);
@@ -314,7 +316,8 @@ ScenarioSections::ScenarioSections(const Document& document)
       software(document, "/software"),
       pipeline(document, "/pipeline"),
       costs(document, "/costs"),
-      dist(document, "/dist") {}
+      dist(document, "/dist"),
+      peft(document, "/peft") {}
 
 void refuse(const ScenarioSections& sections, Scenario& scenario, const Reader& section,
             const std::string& key, const std::string& id, const std::string& reason) {

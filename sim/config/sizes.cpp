@@ -143,6 +143,14 @@ double layer_tasks(const Scenario& s, double collective) {
   }
   const double ring = p.cp > 1 ? p.cp * (1 + collective) : 0;
   forward += ring, backward += ring;
+  // An adapter's products, scaling, dropout and sum; its collectives.
+  const Adapters& a = s.adapters;
+  const int adapters = int{a.qkv} + int{a.proj} + int{a.fc1} + int{a.fc2};
+  if (a.present()) forward += 5 * adapters, backward += 7 * adapters;
+  if (a.present() && p.tp > 1)
+    forward += 2 * adapters * collective, backward += 2 * adapters * collective;
+  // A copy each way and its launch.
+  if (s.module_offload.any()) forward += 2, backward += 2;
   if (s.recompute != Recompute::modules) return 2 * forward + backward;
   double again = s.recompute_modules.core_attn ? std::max(1.0, ring) : 0;
   if (s.recompute_modules.mlp)  // norm, two linears of `pieces`, activation, casts; the last sum

@@ -23,6 +23,7 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
   };
   // With delay_wgrad_compute the weight gradients follow what others wait for.
   w.defer_weights(s_.moe_runtime.delay_wgrad);
+  w.freeze(s_.adapters.present());
 
   backward();
   int32_t combined = TemplateOp::none;

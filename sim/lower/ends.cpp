@@ -81,6 +81,9 @@ void LayerTemplates::loss_forward(TemplateWriter& w) const {
 }
 
 void LayerTemplates::loss_backward(TemplateWriter& w, bool deferred) const {
+  // A frozen projection is one whose weight gradient never comes (Megatron-Core tensor_parallel/
+  // layers.py, LinearWithFrozenWeight).
+  deferred |= s_.adapters.present();
   w.set_pass(Pass::backward);
   const Gemm g = z_.output();
   w.compute(OpKind::cross_entropy,

@@ -41,7 +41,8 @@ std::vector<MemoryEvent> allocations(const Scenario& s, const std::vector<StageC
 
 int64_t StageInventory::parameters() const {
   int64_t sum = 0;
-  for (const ChunkShard& c : chunks) sum += c.elements + c.expert_elements;
+  for (const ChunkShard& c : chunks)
+    sum += c.elements + c.expert_elements + c.frozen + c.expert_frozen;
   return sum;
 }
 

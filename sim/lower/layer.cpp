@@ -32,7 +32,8 @@ void LayerTemplates::norm_backward(TemplateWriter& w) const {
 
 void LayerTemplates::quantize(TemplateWriter& w, double elements, Operand operand) const {
   w.compute(OpKind::quantize,
-            kernels_.streaming({elements * quantize_bytes(s_.precision, operand)}));
+            kernels_.streaming(
+                {elements * quantize_bytes(s_.precision, operand, s_.adapters.present())}));
 }
 
 /// What recompute_modules mlp checkpoints (Megatron-Core transformer_layer.py): the norm belongs to
@@ -172,6 +173,7 @@ Template LayerTemplates::layer_backward(LayerKind kind, bool again) const {
 void LayerTemplates::layer_backward_into(TemplateWriter& w, LayerKind kind, bool again) const {
   const RecomputeModules modules = again ? RecomputeModules{} : s_.recompute_modules;
   if (again) forward_layer_into(w, kind, false);
+  w.freeze(s_.adapters.present());
   w.set_pass(Pass::backward);
   blocks_backward(w, kind, modules);
 }

@@ -78,7 +78,9 @@ StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding
   const Parallelism& p = scenario.parallel;
   size_t used = 0;
   for (uint32_t i = 0; i < stream_count; ++i)
-    if (in_use(static_cast<Stream>(i), p, scenario.offloaded_layers > 0))
+    if (in_use(static_cast<Stream>(i), p,
+               scenario.offloaded_layers > 0 || scenario.module_offload.any() ||
+                   scenario.host_optimizer.any()))
       queue_of_[i] = used++ % queues;
   if (host_ && queues < used)
     issued_.assign(device_count(), std::vector(queues, std::pair(no_task, Stream::compute)));

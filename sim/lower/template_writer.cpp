@@ -79,10 +79,14 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
 }
 
 void TemplateWriter::weight(OpKind op, const Kernel& kernel, int count) {
-  if (deferring_) {
+  if (frozen_) return;
+  if (deferring_)
     deferred_.push_back({op, kernel, count});
-    return;
-  }
+  else
+    compute_weight(op, kernel, count);
+}
+
+void TemplateWriter::compute_weight(OpKind op, const Kernel& kernel, int count) {
   const Pass pass = std::exchange(pass_, Pass::backward_weight);
   compute(op, kernel);
   launches(count);
@@ -90,9 +94,8 @@ void TemplateWriter::weight(OpKind op, const Kernel& kernel, int count) {
 }
 
 void TemplateWriter::flush_weights() {
-  const bool deferring = std::exchange(deferring_, false);
-  for (const DeferredKernel& d : std::exchange(deferred_, {})) weight(d.op, d.kernel, d.count);
-  deferring_ = deferring;
+  for (const DeferredKernel& d : std::exchange(deferred_, {}))
+    compute_weight(d.op, d.kernel, d.count);
 }
 
 void TemplateWriter::host_sync(int32_t op) {

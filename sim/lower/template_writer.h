@@ -40,6 +40,9 @@ class TemplateWriter {
   void set_other(bool other) { other_ = other; }
   /// Gradients of `count` weights, each with a launch: here, or put off until `flush_weights`.
   void weight(OpKind op, const Kernel& kernel, int count = 1);
+  /// What follows are linears whose weights are frozen: they have no weight gradients.
+  void freeze(bool on) { frozen_ = on; }
+  bool frozen() const { return frozen_; }
   void defer_weights(bool on) { deferring_ = on; }
   bool deferring() const { return deferring_; }
   void flush_weights();
@@ -84,8 +87,9 @@ class TemplateWriter {
   Template finish(LaunchCost launch) &&;
 
  private:
+  void compute_weight(OpKind op, const Kernel& kernel, int launches);
   Pass pass_;
-  bool captured_ = false, other_ = false, deferring_ = false;
+  bool captured_ = false, other_ = false, deferring_ = false, frozen_ = false;
   std::vector<DeferredKernel> deferred_;
   Template template_;
   std::vector<int32_t> pending_;

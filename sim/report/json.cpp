@@ -45,7 +45,8 @@ bool applies(Cause cause, const Scenario& s, const Report& r) {
     case Cause::exposed_edp:
       return kernels && s.model.moe.present() && p.edp() > 1;
     case Cause::exposed_offload:
-      return kernels && s.offloaded_layers > 0;
+      return kernels &&
+             (s.offloaded_layers > 0 || s.module_offload.any() || s.host_optimizer.any());
     case Cause::compute:
     case Cause::bubble:
     case Cause::skew:
