@@ -100,10 +100,11 @@ nodes as --gpus needs, else one NVLink domain.
 )";
 
 constexpr const char* validate_footer = R"(
-FILE.csv: a header line, then one measurement a line with the columns system, gpu, n_gpus, n_nodes,
-fabric, op, algo, msg_bytes, time_us and, where known, nccl_version and notes.
-tests/published/collectives.csv is one. hardware/measurements/collectives.json says which of our
-systems a row's words mean, and is yours to extend.
+FILE.csv: a header line, then one measurement a line. Collectives have the columns system, gpu,
+n_gpus, n_nodes, fabric, op, algo, msg_bytes, time_us and, where known, nccl_version and notes;
+kernels gpu, op, dtype, m, n, k, groups, seqlen, heads, headdim, batch, causal, pass, time_us,
+source, notes. tests/published/collectives.csv and kernels.csv are such files. The files of those
+names in hardware/measurements say what a row's words mean, and are yours to extend.
 FILE.jsonl: one measured step a line: {"id", "group", "tier", "release", "newest", "suspect",
 "measured": {"step_time_seconds"}, "scenario": {...}}, as in tests/published/dense.jsonl. Models are
 looked up in models/ beside the file too, systems in systems/ and systems.json. What nobody
@@ -132,6 +133,7 @@ void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
   CLI::App* against = app.add_subcommand("validate", "predicted against measured, worst first");
   against->add_option("--collectives", validate.collectives, "measured collectives")
       ->type_name("FILE.csv");
+  against->add_option("--kernels", validate.kernels, "measured kernels")->type_name("FILE.csv");
   against->add_option("--rows", validate.rows, "measured steps")->type_name("FILE.jsonl");
   against->add_option("--json", validate.json_file, "write rows and errors as JSON (- = stdout)")
       ->type_name("FILE");

@@ -34,6 +34,7 @@ struct CollectiveOptions {
 /// Options of `validate`.
 struct ValidateOptions {
   std::string collectives;  ///< CSV file
+  std::string kernels;      ///< CSV file
   std::string rows;         ///< steps, JSON lines
   std::string json_file;
 };

@@ -1,9 +1,13 @@
 // `stepsim validate`: predictions against what others measured.
+#include <array>
+#include <utility>
+
 #include "sim/app/options.h"
 #include "sim/app/output.h"
 #include "sim/base/error.h"
 #include "sim/config/document.h"
 #include "sim/study/validate_collectives.h"
+#include "sim/study/validate_kernels.h"
 #include "sim/study/validate_steps.h"
 
 namespace stepsim::app {
@@ -23,20 +27,31 @@ void write_validation(const Validation& validation, const std::string& json_file
 }  // namespace
 
 int validate(const ValidateOptions& options) {
-  const bool steps = !options.rows.empty();
-  if (!steps && options.collectives.empty())
+  const std::array<std::pair<const char*, const std::string*>, 3> inputs{
+      {{"/--collectives", &options.collectives},
+       {"/--kernels", &options.kernels},
+       {"/--rows", &options.rows}}};
+  const std::string* file = nullptr;
+  for (const auto& [flag, name] : inputs) {
+    if (name->empty()) continue;
+    if (file != nullptr)
+      throw Error(std::string(command_line_name), flag, "cannot be combined with another table");
+    file = name;
+  }
+  if (file == nullptr)
     throw Error(std::string(command_line_name), "/--collectives",
-                "is required: a CSV file of measured collectives; or --rows, measured steps");
-  if (steps && !options.collectives.empty())
-    throw Error(std::string(command_line_name), "/--rows", "cannot be combined with --collectives");
-  const std::string& file = steps ? options.rows : options.collectives;
-  if (!options.json_file.empty() && same_file(options.json_file, file))
+                "is required: a CSV file of measured collectives; or --kernels, measured kernels; "
+                "or --rows, measured steps");
+  if (!options.json_file.empty() && same_file(options.json_file, *file))
     throw Error(std::string(command_line_name), "/--json",
-                "would overwrite the rows in '" + printable(file) + "'");
-  if (steps)
-    write_validation(validate_steps(file, find_data()), options.json_file);
+                "would overwrite the rows in '" + printable(*file) + "'");
+  const DataPaths data = find_data();
+  if (!options.rows.empty())
+    write_validation(validate_steps(*file, data), options.json_file);
+  else if (!options.kernels.empty())
+    write_validation(validate_kernels(*file, data), options.json_file);
   else
-    write_validation(validate_collectives(file, find_data()), options.json_file);
+    write_validation(validate_collectives(*file, data), options.json_file);
   return 0;
 }
 

@@ -17,6 +17,7 @@ struct StackProfile {
   std::string name, release;  ///< release "" matches every release
   double clock_factor = 1;    ///< sustained over nominal compute rate in training (power, clocks)
   double attention_factor = 1;
+  bool burst = false;        ///< kernels so short and so few that no power limit binds
   double memory_factor = 1;  ///< achieved over clean-count bytes rate in memory-bound kernels
   Seconds launch;            ///< host time to launch one kernel
   Seconds dispatch;  ///< host time of one framework operator around its kernels (Python, autograd)

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/table.h"
+#include "sim/config/device_read.h"
 
 namespace stepsim {
 namespace {
@@ -45,16 +46,6 @@ StackProfile default_stack() {
   return stack;
 }
 
-constexpr double smallest_share = 0.01;  // a fraction of peak below this is a slip of the pen
-double fraction(const Reader& from, const std::string& key, double fallback) {
-  return from.number(key, fallback, smallest_share, 1);
-}
-
-void annotations(const Reader& config) {
-  for (const char* key : {"source", "sources", "notes", "unknown"}) config.use(key);
-  config.refuse_unused();
-}
-
 StackProfile read_stack(const Reader& from) {
   StackProfile stack = default_stack();
   stack.name = from.required_string("name");
@@ -73,19 +64,6 @@ StackProfile read_stack(const Reader& from) {
   return stack;
 }
 
-struct DtypeRow {
-  const char* name;
-  Dtype dtype;
-};
-constexpr std::array<DtypeRow, dtype_count> dtype_rows{{{"fp32", Dtype::fp32},
-                                                        {"tf32", Dtype::tf32},
-                                                        {"bf16", Dtype::bf16},
-                                                        {"fp16", Dtype::fp16},
-                                                        {"fp8", Dtype::fp8},
-                                                        {"fp8_block", Dtype::fp8_block},
-                                                        {"mxfp8", Dtype::mxfp8},
-                                                        {"nvfp4", Dtype::nvfp4}}};
-
 void read_topology(const Reader& config, Cluster& cluster) {
   for (const Reader& link : config.children("links")) {
     cluster.links.push_back({link.required_string("from"),
@@ -101,87 +79,6 @@ void read_topology(const Reader& config, Cluster& cluster) {
 }
 
 }  // namespace
-
-Device read_device(const Reader& config) {
-  Device device;
-  device.name = config.required_string("name");
-  device.description = config.string("description", "");
-  device.architecture = config.string("architecture", "");
-  device.sms = static_cast<int>(config.required_int("sms", {1, 100'000}));
-  if (const json* tile = config.find("tile"); tile != nullptr) {
-    if (!tile->is_array() || tile->size() != 2 || !(*tile)[0].is_number_unsigned() ||
-        !(*tile)[1].is_number_unsigned() || (*tile)[0] < 1 || (*tile)[1] < 1 || (*tile)[0] > 4096 ||
-        (*tile)[1] > 4096)
-      config.fail("tile", "must be two sizes from 1 to 4096, rows and columns of an output tile");
-    device.tile_m = (*tile)[0].get<int>();
-    device.tile_n = (*tile)[1].get<int>();
-  }
-  const Reader gemm = config.child("gemm");
-  for (const DtypeRow& row : dtype_rows) {
-    const Reader curve = gemm.child(row.name);
-    if (!curve.present()) continue;
-    GemmCurve& into = device.gemm[static_cast<size_t>(row.dtype)];
-    into.peak = {curve.required_quantity("peak", Dimension::flops_per_second)};
-    into.ceiling = curve.required_number("ceiling", smallest_share, 1);
-    into.half_k = curve.number("half_k", 0, 0, 1e5);
-    annotations(curve);
-  }
-  annotations(gemm);
-  if (device.gemm[static_cast<size_t>(Dtype::bf16)].ceiling <= 0 &&
-      device.gemm[static_cast<size_t>(Dtype::fp16)].ceiling <= 0)
-    config.fail("gemm", "needs at least one of bf16 and fp16");
-  const Reader attention = config.child("attention");
-  device.attention.forward = {attention.required_quantity("forward", Dimension::flops_per_second)};
-  device.attention.backward = {
-      attention.required_quantity("backward", Dimension::flops_per_second)};
-  device.attention.half_sequence = attention.number("half_sequence", 0, 0, 1e6);
-  device.attention.head_dim_64_factor =
-      attention.number("head_dim_64_factor", 1, smallest_share, 2);
-  annotations(attention);
-  const Reader memory = config.child("memory");
-  device.memory_capacity = {memory.required_quantity("capacity", Dimension::bytes)};
-  device.memory_reserve = {memory.quantity("reserve", Dimension::bytes, 0)};
-  if (device.memory_reserve >= device.memory_capacity)
-    memory.fail("reserve", "must be less than the capacity");
-  device.memory_bandwidth = {memory.required_quantity("bandwidth", Dimension::bytes_per_second)};
-  device.memory_efficiency = fraction(memory, "efficiency", 1);
-  device.gather_efficiency = fraction(memory, "gather", device.memory_efficiency);
-  device.streaming_sm_share = fraction(memory, "sm_share", 1);
-  device.persistent_gemm = config.boolean("persistent_gemm", false);
-  annotations(memory);
-  device.kernel_gap = {config.quantity("kernel_gap", Dimension::time, 0)};
-  device.small_kernel = {config.quantity("small_kernel", Dimension::time, device.kernel_gap.value)};
-  device.scan_share = fraction(config, "scan_share", device.scan_share);
-  const Reader nvlink = config.child("nvlink");
-  device.nvlink_bandwidth = {nvlink.required_quantity("bandwidth", Dimension::bytes_per_second)};
-  device.nvlink_efficiency = fraction(nvlink, "efficiency", 1);
-  device.nvlink_latency = {nvlink.quantity("latency", Dimension::time, 0)};
-  device.nvlink_half_message = {nvlink.quantity("half_message", Dimension::bytes, 0)};
-  device.nvlink_own_share = nvlink.number("own_share", device.nvlink_own_share, 0, 1);
-  device.nvlink_channel_bandwidth = {nvlink.quantity("channel", Dimension::bytes_per_second,
-                                                     device.nvlink_channel_bandwidth.value)};
-  device.nvlink_ramp = {nvlink.quantity("ramp", Dimension::bytes, 0)};
-  const Reader nvls = nvlink.child("nvls");
-  if (nvls.present()) {
-    device.nvls_efficiency = nvls.required_number("efficiency", smallest_share, 1);
-    device.nvls_ramp = {nvls.quantity("ramp", Dimension::bytes, 0)};
-    device.nvls_latency = {nvls.required_quantity("latency", Dimension::time)};
-    annotations(nvls);
-  }
-  annotations(nvlink);
-  const Reader host = config.child("host_link");
-  if (host.present()) {
-    device.host_bandwidth = {host.required_quantity("bandwidth", Dimension::bytes_per_second)};
-    device.host_efficiency = fraction(host, "efficiency", 1);
-    device.host_latency = {host.quantity("latency", Dimension::time, 0)};
-    device.host_adam = {host.quantity("adam_bandwidth", Dimension::bytes_per_second, 0)};
-    annotations(host);
-  }
-  device.dispatch = read_dispatch(config.child("dispatch"));
-  config.use("$schema");
-  annotations(config);
-  return device;
-}
 
 Cluster read_system(const Reader& config, const std::string& name, const std::string& release,
                     const DataPaths& data, const std::filesystem::path& folder, bool& stack_found) {

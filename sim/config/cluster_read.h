@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "sim/config/device_read.h"
 #include "sim/config/files.h"
 #include "sim/config/reader.h"
 
@@ -15,7 +16,6 @@ namespace stepsim {
 /// its first one stands in.
 Cluster read_system(const Reader& config, const std::string& name, const std::string& release,
                     const DataPaths& data, const std::filesystem::path& folder, bool& stack_found);
-Device read_device(const Reader& config);
 /// A system without a model: NAME:NODES, and words for the sections cluster, software and env_vars.
 Cluster read_cluster_words(const std::string& cluster, std::span<const std::string> overrides,
                            const DataPaths& data);

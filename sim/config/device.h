@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "sim/base/units.h"
 #include "sim/config/dispatch.h"
@@ -34,33 +35,57 @@ constexpr double bytes_per_element(Dtype t) {
   return 4;
 }
 
+/// Rows and columns of the output tile that one block computes.
+struct Tile {
+  int m = 128, n = 256;
+};
+
 /// GEMM rate: peak * ceiling * K / (K + half_k), before tile and wave quantisation
 /// (sim/cost/kernel.h).
 struct GemmCurve {
-  FlopsPerSecond peak;  ///< dense vendor peak
-  double ceiling = 0;   ///< best sustained fraction of peak on large shapes
-  double half_k = 0;    ///< K at which half the ceiling is reached
+  FlopsPerSecond peak;           ///< dense vendor peak
+  double ceiling = 0;            ///< fraction of peak in whole waves of the largest tile
+  double half_k = 0;             ///< K at which half the ceiling is reached
+  std::vector<Tile> tiles = {};  ///< those of the library's kernels; empty: the device's
+  bool split_k = true;           ///< kernels that split K over blocks exist
 };
 
 /// Fused attention: rate = asymptote * s / (s + half_sequence) over causal FLOPs.
 struct AttentionCurve {
   FlopsPerSecond forward, backward;
   double half_sequence = 0;
-  double head_dim_64_factor = 1;  ///< rate at head dim 64 over rate at 128
+  double head_dim_64_factor = 1;               ///< rate at head dim 64 over rate at 128
+  double backward_half_sequence = 0;           ///< of backward; 0: half_sequence
+  double wide_forward = 1, wide_backward = 1;  ///< the same above head dim 128
+};
+/// By type of queries and keys. A rate of 0: as in 16 bits.
+struct AttentionCurves {
+  AttentionCurve bf16, fp8, mxfp8;
+};
+
+/// What one library or library version makes of the device, where that differs.
+struct Library {
+  std::string name;
+  std::array<GemmCurve, dtype_count> gemm;
+  AttentionCurves attention;
 };
 
 /// One GPU. Every figure has its source in the file.
 struct Device {
   std::string name, description, architecture;
   int sms = 0;
-  int tile_m = 128, tile_n = 256;  ///< output tile of the library's large GEMM kernel
+  Tile tile;              ///< output tile of the library's large GEMM kernel
+  double tile_reuse = 0;  ///< side of a tile at which loading its operands takes half the time
   std::array<GemmCurve, dtype_count> gemm;
-  AttentionCurve attention;
+  double sustained = 1;  ///< of the GEMM ceilings, what the power limit leaves in long runs
+  AttentionCurves attention;
+  std::vector<Library> libraries;
   Bytes memory_capacity;
   Bytes memory_reserve;  ///< taken by context, framework and communicators before the first tensor
   BytesPerSecond memory_bandwidth;
   double memory_efficiency = 1;     ///< sustained fraction of memory_bandwidth in streaming kernels
   double gather_efficiency = 1;     ///< the same where rows move by index (permutations)
+  double gemm_memory = 1;           ///< the same in GEMMs that are bound by their bytes
   double streaming_sm_share = 1;    ///< SMs that saturate the memory in streaming kernels, of all
   bool persistent_gemm = false;     ///< GEMM blocks stay on their SMs for the whole kernel
   Seconds kernel_gap;               ///< drain and fill between two dependent kernels on one stream
@@ -83,5 +108,7 @@ struct Device {
   BytesPerSecond host_adam;       ///< host memory traffic of an Adam step there; 0: not known
   std::array<DispatchRates, dispatcher_count> dispatch{};  ///< of kernels that move tokens
 };
+/// The device as `library` runs on it; as it is where it has no entry of that name.
+Device with_library(const Device& device, const std::string& library);
 
 }  // namespace stepsim

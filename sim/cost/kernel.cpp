@@ -7,11 +7,14 @@
 namespace stepsim {
 
 namespace {
-/// Smaller tiles fill the last wave better and run slower (less reuse of each operand).
-struct TileShape {
-  double m_factor, n_factor, rate;
+/// Smaller tiles than the device's own, by its sides: they fill the last wave better.
+struct TileShare {
+  double m, n;
 };
-constexpr std::array<TileShape, 3> tile_shapes{{{1, 1, 1.0}, {1, 0.5, 0.93}, {0.5, 0.5, 0.80}}};
+constexpr std::array<TileShare, 5> tile_shares{
+    {{1, 1}, {1, 0.5}, {0.5, 1}, {0.5, 0.5}, {0.5, 0.25}}};
+/// Blocks that K is split over where tiles alone do not fill the device.
+constexpr std::array<double, 3> k_splits{1, 2, 4};
 
 /// Backward of a scan runs its forward again and both gradients, of inputs and of states.
 constexpr double scan_backward_factor = 2.5;
@@ -30,21 +33,37 @@ constexpr double attention_block = 128;
 constexpr double unfused_forward_bytes = 9, unfused_backward_bytes = 11;
 }  // namespace
 
-TileGrid best_grid(const Gemm& gemm, int tile_m, int tile_n, int sms) {
+TileGrid best_grid(const Gemm& gemm, const Device& device, const GemmCurve& curve, int sms,
+                   double rate) {
   TileGrid best;
-  for (const TileShape& t : tile_shapes) {
-    TileGrid grid{.tile_m = tile_m * t.m_factor, .tile_n = tile_n * t.n_factor};
-    grid.tiles = std::ceil(gemm.m / grid.tile_m) * std::ceil(gemm.n / grid.tile_n) * gemm.batch;
-    const double waves = std::ceil(grid.tiles / sms);
-    const double useful = gemm.m * gemm.n * gemm.batch / (waves * sms * grid.tile_m * grid.tile_n);
-    grid.efficiency = useful * t.rate;
-    if (grid.efficiency > best.efficiency) best = grid;
-  }
+  const Tile& own = device.tile;
+  const auto loads = [&](double m, double n) { return 1 + device.tile_reuse * (1 / m + 1 / n); };
+  const Tile& largest = curve.tiles.empty() ? own : curve.tiles.front();
+  const double reference = loads(largest.m, largest.n);
+  const auto consider = [&](double m, double n) {
+    for (const double splits : k_splits) {
+      if (splits > 1 && !curve.split_k) break;
+      TileGrid grid{.tile_m = m, .tile_n = n, .splits = splits};
+      grid.tiles = std::ceil(gemm.m / m) * std::ceil(gemm.n / n) * gemm.batch * splits;
+      const double depth = gemm.k / splits + curve.half_k;
+      grid.duration = std::ceil(grid.tiles / sms) * device.sms * 2 * m * n * depth *
+                      (loads(m, n) / reference) / rate;
+      // Sums of parts are written and read in fp32 by a kernel that follows.
+      if (splits > 1)
+        grid.duration += (Bytes{splits * gemm.batch * gemm.m * gemm.n * 8} /
+                          (device.memory_bandwidth * device.memory_efficiency))
+                             .value +
+                         device.kernel_gap.value;
+      if (best.duration <= 0 || grid.duration < best.duration) best = grid;
+    }
+  };
+  for (const Tile& tile : curve.tiles) consider(tile.m, tile.n);
+  if (curve.tiles.empty())
+    for (const TileShare& share : tile_shares) {
+      consider(own.m * share.m, own.n * share.n);
+      consider(own.n * share.n, own.m * share.m);
+    }
   return best;
-}
-
-double wave_efficiency(const Gemm& gemm, int tile_m, int tile_n, int sms) {
-  return best_grid(gemm, tile_m, tile_n, sms).efficiency;
 }
 
 Kernel operator/(const Kernel& kernel, double parts) {
@@ -78,6 +97,7 @@ Kernel KernelModel::gemm(const Gemm& gemm, Dtype dtype, int sms) const {
 
 Kernel KernelModel::grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent,
                                  Bytes epilogue) const {
+  if (concurrent > 0 && device_.persistent_gemm) concurrent = 1;
   return products(gemm, dtype, 0,
                   concurrent > 0 ? std::min<double>(concurrent, gemm.batch) : gemm.batch, epilogue);
 }
@@ -85,37 +105,54 @@ Kernel KernelModel::grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent,
 Kernel KernelModel::products(const Gemm& gemm, Dtype dtype, int sms, double in_flight,
                              Bytes epilogue) const {
   const GemmCurve& curve = device_.gemm[static_cast<size_t>(dtype)];
-  const int all = device_.sms, used = sms > 0 ? std::min(sms, all) : all;
+  const int used = sms > 0 ? std::min(sms, device_.sms) : device_.sms;
   const double rounds = gemm.batch / in_flight;
-  const TileGrid grid =
-      best_grid({gemm.m, gemm.n, gemm.k, in_flight}, device_.tile_m, device_.tile_n, used);
-  const double rate = curve.peak.value * stack_.clock_factor * curve.ceiling *
-                      (gemm.k / (gemm.k + curve.half_k)) * grid.efficiency * used / all;
+  const double full = curve.peak.value * curve.ceiling * stack_.clock_factor;
+  TileGrid grid = best_grid({gemm.m, gemm.n, gemm.k, in_flight}, device_, curve, used, full);
+  // In long runs the power limit holds down the mean rate: SMs that idle leave theirs to the
+  // others.
+  if (!stack_.burst)
+    grid.duration = std::max(grid.duration, gemm.flops().value / rounds /
+                                                (full * device_.sustained * used / device_.sms));
   // Operands are read and the result written once; fp8 results are 16 bit.
   const double in = bytes_per_element(dtype), out = std::max(in, 2.0);
   const double results = gemm.batch * out * gemm.m * gemm.n + epilogue.value;
   const Bytes moved{gemm.batch * in * gemm.k * (gemm.m + gemm.n) + results};
   // A wave of tiles covers about a square of the result and reads the operands' strips for it.
-  const double side = std::sqrt(std::min<double>(grid.tiles, used) * grid.tile_m * grid.tile_n);
+  const double side =
+      std::sqrt(std::min<double>(grid.tiles / grid.splits, used) * grid.tile_m * grid.tile_n);
   const double strips = std::min(gemm.m, side) + std::min(gemm.n, side);
-  const Bytes read_by_waves{rounds * std::ceil(grid.tiles / used) * in * gemm.k * strips + results};
-  const Seconds duration =
-      std::max(Seconds{gemm.flops().value / rate},
-               moved / (device_.memory_bandwidth * device_.memory_efficiency)) +
-      device_.kernel_gap;
+  const Bytes read_by_waves{
+      rounds * std::ceil(grid.tiles / grid.splits / used) * in * gemm.k * strips + results};
+  const Seconds duration = std::max(Seconds{rounds * grid.duration},
+                                    moved / (device_.memory_bandwidth * device_.gemm_memory)) +
+                           device_.kernel_gap;
   return slowed({duration, std::max(moved, read_by_waves), used,
                  static_cast<int64_t>(std::ceil(rounds * grid.tiles)), device_.persistent_gemm, 0});
 }
 
-double KernelModel::attention_rate(const Attention& a, FlopsPerSecond asymptote) const {
-  // Filling and draining a block of queries costs half_sequence / 2 keys: half the keys of a causal
-  // sequence are visible. The blocks of keys that a window cuts are worked on in full.
-  const AttentionCurve& curve = device_.attention;
-  const double ramp = a.window > 0 && a.window < a.keys
-                          ? a.window / (a.window + attention_block + curve.half_sequence / 2)
-                          : a.queries / (a.queries + curve.half_sequence);
-  const double dim = a.head_dim <= 64 ? curve.head_dim_64_factor : 1;
-  return asymptote.value * stack_.clock_factor * stack_.attention_factor * ramp * dim;
+const AttentionCurve& KernelModel::attention_curve(Dtype dtype) const {
+  const AttentionCurves& curves = device_.attention;
+  const AttentionCurve& own = dtype == Dtype::mxfp8 ? curves.mxfp8
+                              : dtype == Dtype::fp8 ? curves.fp8
+                                                    : curves.bf16;
+  return own.forward.value > 0 ? own : curves.bf16;
+}
+
+double KernelModel::attention_rate(const Attention& a, bool backward) const {
+  // Filling and draining a block of queries costs half_sequence / 2 keys. The blocks of keys that a
+  // window cuts are worked on in full.
+  const AttentionCurve& curve = attention_curve(a.dtype);
+  const double half = backward && curve.backward_half_sequence > 0 ? curve.backward_half_sequence
+                                                                   : curve.half_sequence;
+  const double visible = a.keys * a.visible;
+  const double cut = a.window > 0 && a.window < a.keys ? attention_block : 0;
+  const double dim = a.head_dim <= 64    ? curve.head_dim_64_factor
+                     : a.head_dim <= 128 ? 1
+                     : backward          ? curve.wide_backward
+                                         : curve.wide_forward;
+  return (backward ? curve.backward : curve.forward).value * stack_.clock_factor *
+         stack_.attention_factor * visible / (visible + cut + half / 2) * dim;
 }
 
 Kernel KernelModel::unfused_attention(const Attention& a, bool backward) const {
@@ -129,12 +166,12 @@ Kernel KernelModel::unfused_attention(const Attention& a, bool backward) const {
                   : pair + streaming({elements * unfused_forward_bytes});
 }
 
-Kernel KernelModel::fused_attention(const Attention& a, Flops flops,
-                                    FlopsPerSecond asymptote) const {
+Kernel KernelModel::fused_attention(const Attention& a, bool backward) const {
   // A block works on 128 queries of a head; queries, keys, values and outputs move once.
   const double heads = a.batch * a.heads;
+  const Flops flops = backward ? a.backward_flops() : a.forward_flops();
   return slowed(
-      {Seconds{flops.value / attention_rate(a, asymptote)} + device_.kernel_gap,
+      {Seconds{flops.value / attention_rate(a, backward)} + device_.kernel_gap,
        {heads * (a.head_dim + a.values()) * (a.queries + a.keys) * bytes_per_element(a.dtype)},
        device_.sms,
        static_cast<int64_t>(heads * std::ceil(a.queries / attention_block)),
@@ -142,13 +179,11 @@ Kernel KernelModel::fused_attention(const Attention& a, Flops flops,
 }
 
 Kernel KernelModel::attention_forward(const Attention& a) const {
-  if (!stack_.fused_attention) return unfused_attention(a, false);
-  return fused_attention(a, a.forward_flops(), device_.attention.forward);
+  return stack_.fused_attention ? fused_attention(a, false) : unfused_attention(a, false);
 }
 
 Kernel KernelModel::attention_backward(const Attention& a) const {
-  if (!stack_.fused_attention) return unfused_attention(a, true);
-  return fused_attention(a, a.backward_flops(), device_.attention.backward);
+  return stack_.fused_attention ? fused_attention(a, true) : unfused_attention(a, true);
 }
 
 Kernel KernelModel::scan(const StateScan& scan, double times) const {

@@ -1,14 +1,18 @@
 // Time of one kernel at full speed: the larger of its arithmetic and its bytes over what the device
 // sustains.
 //
-// GEMM:      max(flops / (peak * clock * ceiling * K/(K + half_k) * wave efficiency),
+// GEMM:      max(the fastest tile's flops / (peak * clock * ceiling * K/(K + half_k) * efficiency),
 //                bytes of A, B and C once / (memory bandwidth * sustained fraction))
-// attention: visible flops / (rate * s/(s + half_sequence)); backward has its own rate and five
-//            matrix products; a window of W keys works on whole blocks of keys
+//            A library picks the tile that serves a shape best; half_k is what filling and draining
+//            a tile costs; K may be split over blocks, whose sums are then added.
+// attention: visible flops / (rate * v/(v + half_sequence/2)) with v keys visible to a query, half
+//            the sequence under a causal mask; backward has its own rate and five matrix products;
+//            a window of W keys works on whole blocks of keys
 // streaming: bytes / (memory bandwidth * sustained fraction * stack factor)
 // scan:      7 flops a token, channel and state / (16-bit peak * share)
-// Wave efficiency: output tiles come in whole waves of one tile an SM (NVIDIA, Matrix
-// Multiplication Background).
+// Efficiency of tiles: they come in whole waves of one tile an SM (NVIDIA, Matrix Multiplication
+// Background), and a tile of m x n loads (1/m + 1/n) elements for each product, which costs
+// tile_reuse * (1/m + 1/n) of the time that the product takes.
 #pragma once
 
 #include "sim/cost/shapes.h"
@@ -48,9 +52,10 @@ class KernelModel {
   double slowdown() const { return slowdown_; }
   /// `sms`: SMs the GEMM may use, 0 = all.
   Kernel gemm(const Gemm& gemm, Dtype dtype, int sms = 0) const;
-  /// GEMMs of `gemm.batch` experts, `concurrent` of them in one grid (0 = all: a grouped kernel).
-  /// Each is a launch of its own unless all are in one grid.
-  /// `epilogue`: bytes that it reads and writes beside its operands and results.
+  /// GEMMs of `gemm.batch` experts, `concurrent` of them at a time (0 = all in one grid: a grouped
+  /// kernel). Each is a launch of its own unless all are in one grid. Persistent kernels fill the
+  /// SMs alone: streams bring them nothing. `epilogue`: bytes that it reads and writes beside its
+  /// operands and results.
   Kernel grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent = expert_streams,
                       Bytes epilogue = {}) const;
   Kernel attention_forward(const Attention& a) const;
@@ -69,11 +74,12 @@ class KernelModel {
   Kernel traffic(Bytes bytes) const;
 
  private:
-  double attention_rate(const Attention& a, FlopsPerSecond asymptote) const;
+  double attention_rate(const Attention& a, bool backward) const;
+  const AttentionCurve& attention_curve(Dtype dtype) const;
   Kernel slowed(Kernel kernel) const;
   Kernel products(const Gemm& gemm, Dtype dtype, int sms, double in_flight,
                   Bytes epilogue = {}) const;
-  Kernel fused_attention(const Attention& a, Flops flops, FlopsPerSecond asymptote) const;
+  Kernel fused_attention(const Attention& a, bool backward) const;
   Kernel scan(const StateScan& scan, double times) const;
   Kernel unfused_attention(const Attention& a, bool backward) const;
   const Device& device_;
@@ -81,15 +87,16 @@ class KernelModel {
   double slowdown_;
 };
 
-/// The tile grid that serves a GEMM best.
+/// A grid of output tiles; K is split over `splits` blocks for each.
 struct TileGrid {
-  double tile_m = 0, tile_n = 0, tiles = 0;
-  double efficiency = 0;  ///< share of full waves that it fills, times the tile shape's own rate
+  double tile_m = 0, tile_n = 0;
+  double tiles = 0;  ///< blocks, splits included
+  double splits = 1;
+  double duration = 0;  ///< seconds of the products and of adding split sums
 };
-TileGrid best_grid(const Gemm& gemm, int tile_m, int tile_n, int sms);
-
-/// Share of full waves that a grid of output tiles fills, for the best of the library's tile
-/// shapes; in (0, 1].
-double wave_efficiency(const Gemm& gemm, int tile_m, int tile_n, int sms);
+/// The grid that serves a GEMM fastest on `sms` of the device's SMs, at `rate` FLOP/s of whole
+/// waves of the largest tile on all of them.
+TileGrid best_grid(const Gemm& gemm, const Device& device, const GemmCurve& curve, int sms,
+                   double rate);
 
 }  // namespace stepsim

@@ -176,8 +176,8 @@ constexpr Faster faster[] = {
      }},
     {"attention",
      [](Cluster& c) {
-       c.device.attention.forward *= 2;
-       c.device.attention.backward *= 2;
+       c.device.attention.bf16.forward *= 2;
+       c.device.attention.bf16.backward *= 2;
      }},
     {"memory", [](Cluster& c) { c.device.memory_bandwidth *= 2; }},
     {"network latency",
