@@ -79,7 +79,7 @@ void ChunkWriter::reserve() {
       for (const TemplateOp& op : t->ops) {
         ++tasks, ++edges;
         for (int32_t a : op.after) edges += a != TemplateOp::none;
-        starts += op.launch_edge;
+        starts += op.launch_edge + !op.captured;  // behind its launch, and in the launch queue
       }
     }
   }
