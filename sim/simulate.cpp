@@ -173,6 +173,26 @@ SoundStep sound_step(const Scenario& scenario, const LoweredStep& step,
   return result;
 }
 
+/// The same step under each sample of how tokens spread over experts. What spreads alike takes
+/// alike.
+std::optional<StepDistribution> over_samples(const Scenario& s, const SimulateOptions& options) {
+  if (s.costs || !s.parallel.experts || s.moe_routing.samples() < 2) return std::nullopt;
+  const Moe& moe = s.model.moe;
+  std::map<std::vector<double>, double> known;
+  std::vector<double> steps;
+  for (const RoutingLoad& load :
+       routing_loads(s.moe_routing, moe.experts, s.parallel.ep, moe.top_k)) {
+    const auto [found, added] = known.try_emplace(load.by_rank, 0);
+    if (added) {
+      Scenario one = s;
+      one.moe_routing = {.kind = MoeRouting::Kind::rank_loads, .rank_loads = load.by_rank};
+      found->second = std::get<Simulation>(simulate(one, options)).report.step_seconds;
+    }
+    steps.push_back(found->second);
+  }
+  return distribution_of(std::move(steps));
+}
+
 }  // namespace
 
 std::variant<Simulation, Stall> simulate(const Scenario& scenario, const SimulateOptions& options) {
@@ -195,6 +215,7 @@ std::variant<Simulation, Stall> simulate(const Scenario& scenario, const Simulat
   std::optional<SoundStep> sound;
   if (scenario.faults.any()) sound = sound_step(scenario, step, options);
   Report report = make_report(scenario, step, timeline, sound);
+  report.routing_samples = over_samples(scenario, options);
   return Simulation{std::move(step), std::move(timeline), std::move(report),
                     fold_seconds + lower_seconds, engine_seconds};
 }

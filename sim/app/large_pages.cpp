@@ -1,8 +1,12 @@
 // Big blocks on huge pages: a graph of millions of tasks is written once, and on 4 KiB pages the
 // first touch of each page costs more than the simulation. Replaces the program's operator new;
 // sanitizers keep their own.
+#include "sim/app/large_pages.h"
+
+#include <malloc.h>
 #include <sys/mman.h>
 
+#include <climits>
 #include <cstdlib>
 #include <new>
 
@@ -12,18 +16,25 @@
 #endif
 #endif
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(STEPSIM_SANITIZED)
-
 namespace {
 constexpr size_t huge_page = size_t{2} << 20;
 }
 
+void stepsim::app::keep_small_blocks() {
+  mallopt(M_MMAP_THRESHOLD, static_cast<int>(huge_page));
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(STEPSIM_SANITIZED)
+
 void* operator new(size_t bytes) {
   void* block = nullptr;
   if (bytes >= huge_page) {
-    block = std::aligned_alloc(huge_page, (bytes + huge_page - 1) / huge_page * huge_page);
+    // To the end of its last page: of a page that is asked for in part the kernel makes small ones.
+    const size_t whole = (bytes + huge_page - 1) / huge_page * huge_page;
+    block = std::aligned_alloc(huge_page, whole);
     if (block)
-      madvise(block, bytes, MADV_HUGEPAGE);  // a hint: small pages do when there are no huge ones
+      madvise(block, whole, MADV_HUGEPAGE);  // a hint: small pages do when there are no huge ones
   } else {
     block = std::malloc(bytes > 0 ? bytes : 1);
   }

@@ -10,16 +10,27 @@
 #include "sim/base/table.h"
 #include "sim/config/explain.h"
 #include "sim/config/files.h"
+#include "sim/config/kernel_times.h"
 #include "sim/config/overlap.h"
 #include "sim/config/read.h"
 #include "sim/network/algorithm.h"
 #include "sim/parallel/schedule.h"
 
 namespace stepsim::app {
+namespace {
+
+std::string kernel_description(OpKind op) {
+  for (const KernelKindRow& kind : kernel_kinds())
+    if (kind.holds(op)) return "one of: " + std::string(kind.name);
+  return "of a kind of its own";
+}
+
+}  // namespace
 
 int list(const std::string& what) {
-  static const std::array<std::string, 8> catalogues{
-      "models", "clusters", "scenarios", "recipes", "schedules", "collectives", "presets", "keys"};
+  static const std::array<std::string, 9> catalogues{"models",  "clusters",  "scenarios",
+                                                     "recipes", "schedules", "collectives",
+                                                     "kernels", "presets",   "keys"};
   std::vector<CatalogueRow> rows;
   if (what == "models") {
     rows = list_models(find_data());
@@ -35,6 +46,11 @@ int list(const std::string& what) {
   } else if (what == "collectives") {
     for (const Algorithm& row : algorithms())
       rows.push_back({std::string(row.name), std::string(row.description)});
+  } else if (what == "kernels") {
+    for (const KernelKindRow& kind : kernel_kinds())
+      rows.push_back({std::string(kind.name), std::string(kind.description)});
+    for (const OpRow& op : op_rows)
+      if (is_kernel(op.op)) rows.push_back({std::string(op.name), kernel_description(op.op)});
   } else if (what == "presets") {
     for (const std::string& preset : preset_names())
       rows.push_back({preset, preset_purpose(preset)});

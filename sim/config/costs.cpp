@@ -85,7 +85,8 @@ void resolve_costs(const ScenarioSections& sections, Scenario& scenario) {
     given.backward_weight_seconds = weight;
   }
   given.forward_backward_seconds = times(costs, "forward_backward_seconds", p);
-  given.weight_memory = costs.number("weight_memory", 1, 0, 1);
+  if (costs.has("weight_memory"))
+    given.weight_memory = costs.required_number("weight_memory", 0, 1);
   given.p2p_seconds = times(costs, "p2p_seconds", p);
   if (given.p2p_seconds.empty()) given.p2p_seconds.assign(given.forward_seconds.size(), 0);
   scenario.costs = std::move(given);

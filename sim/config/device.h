@@ -105,6 +105,7 @@ struct Device {
   BytesPerSecond host_bandwidth;  ///< of the link to host memory, one direction; 0: not described
   double host_efficiency = 1;     ///< usable fraction of it in large copies
   Seconds host_latency;           ///< of a copy, before bytes move
+  BytesPerSecond host_adam;       ///< host memory traffic of an Adam step there; 0: not known
   std::array<DispatchRates, dispatcher_count> dispatch{};  ///< of kernels that move tokens
 };
 /// The device as `library` runs on it; as it is where it has no entry of that name.

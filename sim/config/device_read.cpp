@@ -173,6 +173,7 @@ Device read_device(const Reader& config) {
     device.host_bandwidth = {host.required_quantity("bandwidth", Dimension::bytes_per_second)};
     device.host_efficiency = fraction(host, "efficiency", 1);
     device.host_latency = {host.quantity("latency", Dimension::time, 0)};
+    device.host_adam = {host.quantity("adam_bandwidth", Dimension::bytes_per_second, 0)};
     annotations(host);
   }
   device.dispatch = read_dispatch(config.child("dispatch"));

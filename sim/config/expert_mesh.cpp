@@ -86,15 +86,40 @@ void check_expert_mesh(const ScenarioSections& sections, Scenario& scenario) {
            "must be 1 when linear layers have biases; got " + text(p.etp));
 }
 
+/// Not Megatron-Core's schedules, whose combined form merges a forward with a whole backward.
+bool merges_nothing(ScheduleKind kind) {
+  using enum ScheduleKind;
+  return schedule_name(kind).splits && kind != dualpipe && kind != dualpipe_v;
+}
+
+/// A switch of experts' overlap that nothing comes of.
+void drop_switch(const ScenarioSections& sections, Scenario& scenario, const std::string& key,
+                 const std::string& id, const std::string& reason) {
+  const bool in_overlap = sections.comm_overlap.present() && sections.comm_overlap.has(key);
+  add_finding(scenario, in_overlap ? sections.comm_overlap : sections.model, key, id,
+              Finding::Kind::silent, "true", "false", reason);
+  scenario.effective["model." + key] = json_text(false);
+}
+
 /// comm_overlap.py, _get_model_comm_overlap_cfgs and its assertions, re-checked by Megatron-Core.
 void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
   const std::string key = "overlap_moe_expert_parallel_comm";
   const Reader& asked = sections.comm_overlap.present() ? sections.comm_overlap : model;
-  const bool overlap = written_switch(scenario, sections, model, key, false, false);
-  const bool delay = written_switch(scenario, sections, model, "delay_wgrad_compute", false, false);
+  bool overlap = written_switch(scenario, sections, model, key, false, false);
+  bool delay = written_switch(scenario, sections, model, "delay_wgrad_compute", false, false);
   scenario.effective["model." + key] = json_text(overlap);
   scenario.effective["model.delay_wgrad_compute"] = json_text(delay);
+  if (overlap && merges_nothing(scenario.schedule)) {
+    const std::string reason = "'" + std::string(name(scenario.schedule)) +
+                               "' runs the halves of a backward apart, and the combined schedule "
+                               "merges a forward with a whole one";
+    drop_switch(sections, scenario, key, "ep-overlap-needs-whole-backwards", reason);
+    if (delay)
+      drop_switch(sections, scenario, "delay_wgrad_compute", "delayed-wgrad-needs-ep-overlap",
+                  "without the combined schedule nothing is put off: " + reason);
+    overlap = delay = false;
+  }
   scenario.moe_runtime.overlap_ep = overlap;
   scenario.moe_runtime.delay_wgrad = delay && overlap;
   const auto no = [&](const std::string& id, const std::string& reason) {
@@ -111,6 +136,13 @@ void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scen
   if (scenario.model.moe.present() && !overlap && model.boolean(early_key, false))
     refuse(sections, scenario, model, early_key, "early-release-needs-ep-overlap",
            "needs overlap_moe_expert_parallel_comm");
+  if (!overlap && scenario.moe_runtime.high_priority_stream) {
+    scenario.moe_runtime.high_priority_stream = false;
+    drop_switch(sections, scenario, "high_priority_a2a_comm_stream",
+                "a2a-priority-needs-ep-overlap",
+                "only the combined schedule of overlap_moe_expert_parallel_comm has a stream that "
+                "it could raise");
+  }
   if (!overlap) return;
   const Parallelism& p = scenario.parallel;
   if (!scenario.model.moe.present()) return no("ep-overlap-needs-experts", "needs experts");

@@ -1,6 +1,7 @@
 // Given times in place of kernels: schedules without a model.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 namespace stepsim {
@@ -12,7 +13,8 @@ struct GivenCosts {
   std::vector<double> backward_input_seconds, backward_weight_seconds;  ///< halves of the backward
   std::vector<double> forward_backward_seconds;                         ///< of the overlapped block
   std::vector<double> p2p_seconds;  ///< from a virtual stage to the next one, and back
-  double weight_memory = 1;         ///< share of the activations that the weight half still needs
+  /// Share of the activations that the weight half still needs; unset: the model's own.
+  std::optional<double> weight_memory{};
 };
 
 }  // namespace stepsim

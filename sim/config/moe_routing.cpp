@@ -7,6 +7,8 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
 
 #include "sim/base/table.h"
 #include "sim/config/resolve.h"
@@ -16,6 +18,8 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
+
+constexpr int most_samples = 1000;
 
 RoutingLoad load_of(std::vector<double> tokens_by_rank) {
   double sum = 0;
@@ -57,6 +61,23 @@ std::vector<double> by_rank(const std::vector<double>& by_expert, int ep) {
   return ranks;
 }
 
+std::vector<double> hot_ranks(const MoeRouting& routing, int ep) {
+  std::vector<double> ranks(
+      static_cast<size_t>(ep),
+      ep > routing.hot_ranks ? (1 - routing.hot_share) / (ep - routing.hot_ranks) : 0);
+  std::fill_n(ranks.begin(), routing.hot_ranks, routing.hot_share / routing.hot_ranks);
+  return ranks;
+}
+
+/// A uniformly drawn order (Fisher and Yates); std::shuffle differs between libraries.
+void permute(std::vector<double>& values, std::mt19937_64& engine) {
+  constexpr double unit = 0x1p-53;
+  for (size_t left = values.size(); left > 1; --left) {
+    const double draw = static_cast<double>(engine() >> 11) * unit;
+    std::swap(values[left - 1], values[static_cast<size_t>(draw * static_cast<double>(left))]);
+  }
+}
+
 /// Rows of a file of numbers: JSON (a list, or a list of lists) or CSV without a header.
 class HistogramFile {
  public:
@@ -71,7 +92,7 @@ class HistogramFile {
       if (!root[0].is_array()) return {json_row(root, "")};
       for (size_t i = 0; i < root.size(); ++i)
         rows.push_back(json_row(root[i], "/" + std::to_string(i)));
-      return rows;
+      return limited(std::move(rows));
     }
     const std::string all = read_text(path_);
     int line = 1;
@@ -83,10 +104,17 @@ class HistogramFile {
       begin = end + 1;
     }
     if (rows.empty()) fail("", "holds no numbers; expected one line of them a sample");
-    return rows;
+    return limited(std::move(rows));
   }
 
  private:
+  std::vector<std::vector<double>> limited(std::vector<std::vector<double>> rows) const {
+    if (rows.size() > static_cast<size_t>(most_samples))
+      fail("", "must hold at most " + std::to_string(most_samples) +
+                   " samples: each is a simulated step; got " + std::to_string(rows.size()));
+    return rows;
+  }
+
   [[noreturn]] void fail(const std::string& place, const std::string& message) const {
     throw Error(path_.string(), place, message);
   }
@@ -163,7 +191,7 @@ void read_hot_ranks(const Reader& hot, const Scenario& scenario, MoeRouting& rou
 
 }  // namespace
 
-std::vector<RoutingLoad> routing_loads(const MoeRouting& routing, int experts, int ep, int top_k) {
+RoutingLoad routing_load(const MoeRouting& routing, int experts, int ep, int top_k) {
   std::vector<double> ranks(static_cast<size_t>(ep), 1);
   switch (routing.kind) {
     case MoeRouting::Kind::balanced:
@@ -175,28 +203,38 @@ std::vector<RoutingLoad> routing_loads(const MoeRouting& routing, int experts, i
       break;
     }
     case MoeRouting::Kind::hot_ranks:
-      for (int r = 0; r < ep; ++r)
-        ranks[static_cast<size_t>(r)] = r < routing.hot_ranks
-                                            ? routing.hot_share / routing.hot_ranks
-                                            : (1 - routing.hot_share) / (ep - routing.hot_ranks);
+      ranks = hot_ranks(routing, ep);
       break;
     case MoeRouting::Kind::histogram: {
-      std::vector<RoutingLoad> loads;
+      std::vector<double> all(static_cast<size_t>(experts), 0);
       for (const std::vector<double>& row : routing.histogram)
-        loads.push_back(load_of(by_rank(row, ep)));
-      return loads;
+        for (size_t e = 0; e < row.size(); ++e) all[e] += row[e];
+      return load_of(by_rank(all, ep));
     }
+    case MoeRouting::Kind::rank_loads:
+      return {routing.rank_loads,
+              *std::max_element(routing.rank_loads.begin(), routing.rank_loads.end())};
   }
-  return {load_of(std::move(ranks))};
+  return load_of(std::move(ranks));
 }
 
-RoutingLoad routing_load(const MoeRouting& routing, int experts, int ep, int top_k) {
-  if (routing.kind != MoeRouting::Kind::histogram)
-    return routing_loads(routing, experts, ep, top_k)[0];
-  std::vector<double> all(static_cast<size_t>(experts), 0);
-  for (const std::vector<double>& row : routing.histogram)
-    for (size_t e = 0; e < row.size(); ++e) all[e] += row[e];
-  return load_of(by_rank(all, ep));
+std::vector<RoutingLoad> routing_loads(const MoeRouting& routing, int experts, int ep, int top_k) {
+  std::vector<RoutingLoad> loads;
+  if (routing.kind == MoeRouting::Kind::histogram) {
+    for (const std::vector<double>& row : routing.histogram)
+      loads.push_back(load_of(by_rank(row, ep)));
+    return loads;
+  }
+  if (routing.draws == 1) return {routing_load(routing, experts, ep, top_k)};
+  const bool zipf = routing.kind == MoeRouting::Kind::zipf;
+  std::vector<double> shares =
+      zipf ? zipf_inclusion(routing.exponent, experts, top_k) : hot_ranks(routing, ep);
+  std::mt19937_64 engine(routing.seed);
+  for (int draw = 0; draw < routing.draws; ++draw) {
+    permute(shares, engine);
+    loads.push_back(load_of(zipf ? by_rank(shares, ep) : shares));
+  }
+  return loads;
 }
 
 void resolve_moe_routing(const ScenarioSections& sections, Scenario& scenario) {
@@ -215,12 +253,20 @@ void resolve_moe_routing(const ScenarioSections& sections, Scenario& scenario) {
   }
   const Reader from = costs.child(key);
   static const std::vector<std::string> forms{"zipf", "hot_ranks", "histogram"};
-  for (const std::string& form : from.keys())
+  int64_t ways = 0;
+  for (const std::string& form : from.keys()) {
+    if (form == "samples" || form == "seed") continue;
     if (std::find(forms.begin(), forms.end(), form) == forms.end())
       from.fail(form, "is no way to spread tokens" + suggestion(form, forms));
-  if (from.keys().size() != 1)
-    costs.fail(key, "must hold one of zipf, hot_ranks and histogram; got " +
-                        text(static_cast<int64_t>(from.keys().size())));
+    ++ways;
+  }
+  if (ways != 1)
+    costs.fail(key, "must hold one of zipf, hot_ranks and histogram; got " + text(ways));
+  routing.draws = from.integer("samples", 1, {1, most_samples});
+  routing.seed = static_cast<uint64_t>(from.integer("seed", 0, any_count));
+  for (const char* word : {"samples", "seed"})
+    if (from.has("histogram") && from.has(word))
+      from.fail(word, "cannot be combined with histogram, whose rows are the samples");
   if (from.has("zipf")) {
     routing.kind = MoeRouting::Kind::zipf;
     constexpr double steepest = 10;

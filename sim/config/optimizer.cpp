@@ -16,6 +16,32 @@ double bytes_of(const Reader& optimizer, const std::string& key) {
   return name == "fp8" || name.ends_with("uint8") ? 1 : 2;
 }
 
+void resolve_host_optimizer(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& optimizer = sections.optimizer;
+  // OptimizerConfig's default, and that of Megatron-LM's argument.
+  const double all = sections.dialect == Dialect::megatron_lm ? 1 : 0;
+  const double fraction = optimizer.number("optimizer_offload_fraction", all, 0, 1);
+  const bool overlap = optimizer.boolean("overlap_cpu_optimizer_d2h_h2d", false);
+  if (!optimizer.boolean("optimizer_cpu_offload", false)) return;
+  const Device& device = scenario.cluster.device;
+  if (scenario.data_parallel.fully_sharded != FullySharded::none)
+    return not_simulated(sections, scenario, optimizer, "optimizer_cpu_offload",
+                         "beside FSDP is not simulated in this release");
+  if (!scenario.costs &&
+      (device.host_bandwidth <= BytesPerSecond{} || device.host_adam <= BytesPerSecond{}))
+    return refuse(sections, scenario, optimizer, "optimizer_cpu_offload",
+                  "optimizer-offload-needs-host",
+                  "needs host_link.bandwidth and host_link.adam_bandwidth in the description of "
+                  "the GPU " +
+                      device.name);
+  if (fraction == 0)
+    add_finding(scenario, optimizer, "optimizer_offload_fraction", "optimizer-offload-of-nothing",
+                Finding::Kind::advice, "0", "0",
+                "optimizer_cpu_offload with a fraction of 0 offloads nothing");
+  scenario.host_optimizer.fraction = fraction;
+  scenario.host_optimizer.overlap = overlap;
+}
+
 }  // namespace
 
 void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario) {
@@ -26,6 +52,7 @@ void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario) {
                second = bytes_of(optimizer, "exp_avg_sq_dtype");
   const double gradient = bytes_of(optimizer, "main_grads_dtype");
   const bool remainders = optimizer.boolean("store_param_remainders", true);
+  resolve_host_optimizer(sections, scenario);
   if (!aware) {
     if (master + first + second < 12)
       add_finding(scenario, optimizer, "use_precision_aware_optimizer",
@@ -34,6 +61,7 @@ void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario) {
                   "use_precision_aware_optimizer; the states stay fp32");
     return;
   }
+  scenario.host_optimizer.moment_bytes = first + second;
   DataParallel& dp = scenario.data_parallel;
   if (!dp.distributed_optimizer && dp.fully_sharded != FullySharded::megatron)
     refuse(sections, scenario, optimizer, "use_precision_aware_optimizer",

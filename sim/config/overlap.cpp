@@ -17,6 +17,19 @@ namespace {
 
 using Kind = Finding::Kind;
 
+/// tp_comm_overlap_rs_dgrad: qkv's and fc1's data gradients are reduce-scattered piece by piece,
+/// and their bulk collectives are off (Transformer Engine pytorch/module/layernorm_linear.py).
+/// Without it a configured pipeline is not reached. A bulk communicator cannot reduce.
+void resolve_reduced_dgrads(bool on, TpOverlaps& methods) {
+  using enum TpGemm;
+  for (const auto& [dgrad, wgrad] :
+       {std::pair{qkv_dgrad, qkv_wgrad}, std::pair{fc1_dgrad, fc1_wgrad}}) {
+    TpOverlap& method = methods[static_cast<size_t>(dgrad)];
+    if (on) methods[static_cast<size_t>(wgrad)] = {};
+    if (on == (method.method == TpMethod::bulk)) method = {};
+  }
+}
+
 void resolve_tp(const ScenarioSections& sections, Scenario& scenario) {
   Overlap& overlap = scenario.overlap;
   const Reader& model = sections.model;
@@ -77,10 +90,6 @@ void resolve_tp(const ScenarioSections& sections, Scenario& scenario) {
     const std::string preset = asked.string("tp_comm_overlap_cfg", "");
     const std::vector<std::string> names = preset_names();
     if (!apply_preset(preset, tp, methods)) {
-      if (preset.ends_with("_lora"))
-        asked.fail("tp_comm_overlap_cfg",
-                   "preset '" + printable(preset) +
-                       "' is for LoRA, which is not simulated in this release");
       asked.fail("tp_comm_overlap_cfg",
                  "unknown preset '" + printable(preset) + "'" + suggestion(preset, names));
     }
@@ -103,6 +112,8 @@ void resolve_tp(const ScenarioSections& sections, Scenario& scenario) {
   off("tp_comm_bulk_wgrad", false, {qkv_wgrad, fc1_wgrad});
   off("tp_comm_overlap_disable_qkv", true, {qkv_fprop, qkv_dgrad, qkv_wgrad});
   off("tp_comm_overlap_disable_fc1", true, {fc1_fprop, fc1_dgrad, fc1_wgrad});
+  const bool reduces = model.boolean("tp_comm_overlap_rs_dgrad", false);
+  resolve_reduced_dgrads(reduces, methods);
   if (!overlap.tp_comm_overlap) return;
   overlap.tp = methods;
   for (const TpGemmRow& row : tp_gemm_rows)
@@ -327,6 +338,13 @@ void resolve_embedding_wgrad(const ScenarioSections& sections, Scenario& scenari
       json_text(overlap.defer_embedding_wgrad);
   scenario.effective["model.wgrad_deferral_limit"] =
       json_text(int64_t{overlap.wgrad_deferral_limit});
+  if (overlap.defer_embedding_wgrad && scenario.adapters.present()) {
+    overlap.defer_embedding_wgrad = false;
+    scenario.effective["model.defer_embedding_wgrad_compute"] = "false";
+    add_finding(scenario, asked, "defer_embedding_wgrad_compute", "deferred-head-needs-gradient",
+                Kind::silent, "true", "false",
+                "the output projection is frozen beside adapters: it has no weight gradient");
+  }
   if (!overlap.defer_embedding_wgrad) return;
   if (scenario.parallel.pp == 1)
     refuse(sections, scenario, asked, "defer_embedding_wgrad_compute", "deferred-head-needs-pp",

@@ -35,11 +35,48 @@ constexpr std::array<PresetRow, 17> preset_rows{{
     {"userbuffers_fp8_b200_h18432_tp8_mbs1_seqlen4096", 8, 32, 2, 8, ring, ring},
 }};
 
+/// For frozen weights: fc1's data gradient is reduce-scattered piece by piece on 16 SMs instead of
+/// beside a weight gradient that nobody makes (with model.tp_comm_overlap_rs_dgrad).
+struct LoraPresetRow {
+  std::string_view name;
+  int qkv_dgrad;  ///< SMs of the bulk collective
+  int fc1_dgrad, proj_fprop, fc2_fprop;
+  bool rings_margin, rings_aggregate;
+};
+constexpr std::array<LoraPresetRow, 2> lora_preset_rows{{
+    {"userbuffers_fp8_h100_h8192_tp2_mbs1_seqlen4096_lora", 2, 16, ring, ring, true, false},
+    {"userbuffers_fp8_h100_h16384_tp4_mbs1_seqlen2048_lora", 2, 16, 32, 16, false, true},
+}};
+
+TpOverlap bulk_overlap(int num_sm) { return {TpMethod::bulk, num_sm, 1, false, false}; }
+TpOverlap scattered_overlap(int num_sm, int tp) {
+  return num_sm == ring ? TpOverlap{TpMethod::ring_exchange, 1, tp, false, true}
+                        : TpOverlap{TpMethod::pipeline, num_sm, 4, false, true};
+}
+
+bool apply_lora_preset(std::string_view preset, int tp, TpOverlaps& overlaps) {
+  const auto at = [&](TpGemm gemm) -> TpOverlap& { return overlaps[static_cast<size_t>(gemm)]; };
+  for (const LoraPresetRow& row : lora_preset_rows) {
+    if (row.name != preset) continue;
+    for (const TpGemm gemm :
+         {TpGemm::qkv_fprop, TpGemm::fc1_fprop, TpGemm::proj_dgrad, TpGemm::fc2_dgrad})
+      at(gemm) = {TpMethod::ring_exchange, 1, tp, row.rings_aggregate, row.rings_margin};
+    at(TpGemm::qkv_dgrad) = bulk_overlap(row.qkv_dgrad);
+    at(TpGemm::fc1_dgrad) = scattered_overlap(row.fc1_dgrad, tp);
+    at(TpGemm::fc1_wgrad) = {};
+    at(TpGemm::proj_fprop) = scattered_overlap(row.proj_fprop, tp);
+    at(TpGemm::fc2_fprop) = scattered_overlap(row.fc2_fprop, tp);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const PresetRow& row : preset_rows) names.emplace_back(row.name);
+  for (const LoraPresetRow& row : lora_preset_rows) names.emplace_back(row.name);
   return names;
 }
 
@@ -51,20 +88,15 @@ bool apply_preset(std::string_view preset, int tp, TpOverlaps& overlaps) {
     for (const TpGemm gemm :
          {TpGemm::qkv_fprop, TpGemm::fc1_fprop, TpGemm::proj_dgrad, TpGemm::fc2_dgrad})
       at(gemm) = exchange;
-    const auto bulk = [](int num_sm) { return TpOverlap{TpMethod::bulk, num_sm, 1, false, false}; };
-    at(TpGemm::qkv_dgrad) = bulk(row.qkv_dgrad);
-    at(TpGemm::qkv_wgrad) = bulk(row.qkv_wgrad);
-    at(TpGemm::fc1_dgrad) = bulk(row.fc1_dgrad);
-    at(TpGemm::fc1_wgrad) = bulk(row.fc1_wgrad);
-    const auto forward = [&](int num_sm) {
-      return num_sm == ring ? TpOverlap{TpMethod::ring_exchange, 1, tp, false, true}
-                            : TpOverlap{TpMethod::pipeline, num_sm, 4, false, true};
-    };
-    at(TpGemm::proj_fprop) = forward(row.proj_fprop);
-    at(TpGemm::fc2_fprop) = forward(row.fc2_fprop);
+    at(TpGemm::qkv_dgrad) = bulk_overlap(row.qkv_dgrad);
+    at(TpGemm::qkv_wgrad) = bulk_overlap(row.qkv_wgrad);
+    at(TpGemm::fc1_dgrad) = bulk_overlap(row.fc1_dgrad);
+    at(TpGemm::fc1_wgrad) = bulk_overlap(row.fc1_wgrad);
+    at(TpGemm::proj_fprop) = scattered_overlap(row.proj_fprop, tp);
+    at(TpGemm::fc2_fprop) = scattered_overlap(row.fc2_fprop, tp);
     return true;
   }
-  return false;
+  return apply_lora_preset(preset, tp, overlaps);
 }
 
 std::string preset_purpose(std::string_view preset) {
@@ -82,6 +114,7 @@ std::string preset_purpose(std::string_view preset) {
     if (word.starts_with("cp")) text += " CP" + word.substr(2);
     if (word.starts_with("mbs")) text += " MBS" + word.substr(3);
     if (word.starts_with("seqlen")) text += " seq " + word.substr(6);
+    if (word == "lora") text += " LoRA";
   }
   return text;
 }

@@ -90,7 +90,7 @@ struct Batch {
   int64_t global = 1, micro = 1, sequence = 0;
   int64_t microbatches = 1;  ///< global / (micro * dp)
   /// Packed sequences: the sum of all lengths of a global batch and that of their squares; 0: every
-  /// sample has `sequence` tokens.
+  /// sample has `sequence` tokens. Samples are padded to `sequence`, attention alone sees lengths.
   double token_sum = 0, square_sum = 0;
 
   double tokens() const {
@@ -98,6 +98,17 @@ struct Batch {
   }
   double squares() const {
     return square_sum > 0 ? square_sum : tokens() * static_cast<double>(sequence);
+  }
+  /// The one length that attention costs as much for as for all of them: the sum of squares over
+  /// the sum.
+  double length() const {
+    return square_sum > 0 ? square_sum / tokens() : static_cast<double>(sequence);
+  }
+  /// So many sequences of that length in a microbatch.
+  double sequences() const {
+    return square_sum > 0 ? static_cast<double>(micro) * (tokens() / static_cast<double>(global)) /
+                                length()
+                          : static_cast<double>(micro);
   }
 };
 

@@ -3,6 +3,7 @@
 // validation.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -17,14 +18,17 @@ enum class Dialect { bridge, megatron_lm };
 /// The sections of one merged scenario, open while it is resolved.
 struct ScenarioSections {
   Reader top, cluster, model, ddp, comm_overlap, mixed_precision, dataset, train, optimizer,
-      env_vars, software, pipeline, costs, dist;
+      env_vars, software, pipeline, costs, dist, peft;
   bool recipe_is_text = false;  ///< mixed_precision was written as a name, not as an object
   bool collect = false;  ///< what Bridge would raise becomes a finding and resolution goes on
   Dialect dialect = Dialect::bridge;
   explicit ScenarioSections(const Document& document);
-  /// Times in place of kernels; how tokens spread over experts gives none.
+  /// Times in place of kernels; how tokens spread over experts gives none, nor do single kernels.
   bool given_costs() const {
-    return costs.present() && costs.keys() != std::vector<std::string>{"moe_routing"};
+    const std::vector<std::string> keys = costs.keys();
+    return costs.present() && (keys.empty() || std::any_of(keys.begin(), keys.end(), [](auto& k) {
+                                 return k != "moe_routing" && k != "kernels";
+                               }));
   }
   /// Given costs alone: there may be faults of ranks, but no machine.
   bool no_machine() const {
@@ -42,6 +46,8 @@ std::string accepted_values(std::string_view section, std::string_view key);
 void resolve_precision(const ScenarioSections& sections, Scenario& scenario);
 /// TP, PP, CP, VP and what hangs on them. Needs cluster.gpus; sets dp and the batch.
 void resolve_sizes(const ScenarioSections& sections, Scenario& scenario, bool given_costs);
+/// Lengths of packed sequences. Needs the batch.
+void resolve_packing(const ScenarioSections& sections, Scenario& scenario);
 /// cluster.faults, slowdown and jitter. Needs the mesh; degrades a free-form graph's links.
 void resolve_faults(const ScenarioSections& sections, Scenario& scenario);
 void resolve_schedule(const ScenarioSections& sections, Scenario& scenario);
@@ -67,6 +73,8 @@ void resolve_graphs(const ScenarioSections& sections, Scenario& scenario);
 void resolve_overlap(const ScenarioSections& sections, Scenario& scenario);
 /// Whether parameters are gathered unit by unit, and what is sharded.
 void resolve_fully_sharded(const ScenarioSections& sections, Scenario& scenario);
+/// LoRA: peft. Needs the model and the dense mesh.
+void resolve_adapters(const ScenarioSections& sections, Scenario& scenario);
 /// Bytes of optimizer state. Needs the precision and whether the optimizer is sharded.
 void resolve_optimizer(const ScenarioSections& sections, Scenario& scenario);
 void resolve_costs(const ScenarioSections& sections, Scenario& scenario);

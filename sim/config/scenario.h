@@ -8,13 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/adapters.h"
 #include "sim/config/faults.h"
 #include "sim/config/given_costs.h"
+#include "sim/config/host_optimizer.h"
+#include "sim/config/kernel_times.h"
 #include "sim/config/model.h"
+#include "sim/config/module_offload.h"
 #include "sim/config/moe_routing.h"
 #include "sim/config/moe_runtime.h"
 #include "sim/config/parallelism.h"
 #include "sim/config/precision.h"
+#include "sim/config/recompute.h"
 #include "sim/config/software.h"
 
 namespace stepsim {
@@ -60,13 +65,6 @@ struct Overlap {
   int wgrad_deferral_limit = -1;
 };
 
-/// recompute_modules, as asked for; none unless recompute is selective.
-struct RecomputeModules {
-  bool core_attn = false, layernorm = false, mlp = false, moe = false, moe_act = false,
-       shared_experts = false, mla_up_proj = false, gdn_norm_out = false;
-};
-/// Whose forward runs again: the modules of RecomputeModules, if any, or that of whole layers.
-enum class Recompute { modules, full_uniform, full_block };
 /// cross_entropy_fusion_impl: passes over the fp32 logits differ.
 enum class CrossEntropy { unfused, native, te };
 
@@ -88,12 +86,16 @@ struct Scenario {
   int recompute_layers = 1;  ///< recompute_num_layers
   int offloaded_layers = 0;  ///< cpu_offloading_num_layers: the first ones; there is one stage
   RecomputeModules recompute_modules;
+  Adapters adapters;
+  ModuleOffload module_offload;
+  HostOptimizer host_optimizer;
   Batch batch;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::vector<std::vector<OrderEntry>> order;  ///< by pipeline rank, when spelled out
   bool post_validation = false;                ///< the optimizer does not wait for the global norm
   P2pOrder p2p_order = P2pOrder::together;
   std::optional<GivenCosts> costs;
+  KernelTimes kernel_times;
   Software software;
   LaunchEnv launch_env;
   bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration

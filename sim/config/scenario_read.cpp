@@ -31,7 +31,7 @@ void check_keys(const ScenarioSections& sections) {
   for (const Reader* section :
        {&sections.cluster, &sections.software, &sections.pipeline, &sections.costs, &sections.model,
         &sections.ddp, &sections.comm_overlap, &sections.mixed_precision, &sections.dataset,
-        &sections.train, &sections.optimizer, &sections.env_vars})
+        &sections.train, &sections.optimizer, &sections.env_vars, &sections.peft})
     check_spelling(*section, *section_row(section->pointer().substr(1)));
 }
 
@@ -150,6 +150,13 @@ void read_model_section(const ScenarioSections& sections, Scenario& scenario,
     refuse_unsimulated_model(section, scenario.model);
 }
 
+/// Scores are materialised by these two, by no other backend; auto leaves it to the stack profile.
+void read_attention_backend(const Reader& model, StackProfile& stack) {
+  static const std::vector<std::string> backends{"flash", "fused", "unfused", "local", "auto"};
+  const std::string backend = model.choice("attention_backend", "auto", backends);
+  if (backend != "auto") stack.fused_attention = backend == "flash" || backend == "fused";
+}
+
 /// The GPU must be able to run the precision asked for.
 void check_device(const ScenarioSections& sections, const Scenario& scenario) {
   const Device& device = scenario.cluster.device;
@@ -185,9 +192,9 @@ void list_not_modelled(const ScenarioSections& sections, const Document& documen
                        Scenario& scenario) {
   for (const std::string& key : sections.top.keys())
     if (is_ignored_section(key)) scenario.not_modelled.push_back(key);
-  for (const Reader* section :
-       {&sections.model, &sections.ddp, &sections.comm_overlap, &sections.mixed_precision,
-        &sections.dataset, &sections.train, &sections.optimizer, &sections.env_vars})
+  for (const Reader* section : {&sections.model, &sections.ddp, &sections.comm_overlap,
+                                &sections.mixed_precision, &sections.dataset, &sections.train,
+                                &sections.optimizer, &sections.env_vars, &sections.peft})
     for (const std::string& key : section->unused())
       scenario.not_modelled.push_back(section->pointer().substr(1) + "." + printable(key));
   for (std::string& key : unmodelled_keys(scenario.model))
@@ -258,11 +265,14 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   read_cluster_section(sections, scenario, data);
   resolve_precision(sections, scenario);
   resolve_sizes(sections, scenario, sections.given_costs());
+  resolve_packing(sections, scenario);
   resolve_faults(sections, scenario);
   read_model_section(sections, scenario, data);
+  read_attention_backend(sections.model, scenario.cluster.stack);
   resolve_layout(sections, scenario);
   resolve_schedule(sections, scenario);
   resolve_costs(sections, scenario);
+  resolve_kernel_times(sections, scenario);
   resolve_recompute(sections, scenario);
   read_switches(sections, scenario);
   scenario.cluster.nccl = read_nccl(sections.env_vars, scenario.software.nccl);
@@ -271,6 +281,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
     check_device(sections, scenario);
     check_model_fits_mesh(sections, scenario);
     resolve_experts(sections, scenario);
+    resolve_adapters(sections, scenario);
   }
   resolve_moe_routing(sections, scenario);
   resolve_overlap(sections, scenario);
@@ -305,7 +316,8 @@ ScenarioSections::ScenarioSections(const Document& document)
       software(document, "/software"),
       pipeline(document, "/pipeline"),
       costs(document, "/costs"),
-      dist(document, "/dist") {}
+      dist(document, "/dist"),
+      peft(document, "/peft") {}
 
 void refuse(const ScenarioSections& sections, Scenario& scenario, const Reader& section,
             const std::string& key, const std::string& id, const std::string& reason) {

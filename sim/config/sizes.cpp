@@ -143,6 +143,14 @@ double layer_tasks(const Scenario& s, double collective) {
   }
   const double ring = p.cp > 1 ? p.cp * (1 + collective) : 0;
   forward += ring, backward += ring;
+  // An adapter's products, scaling, dropout and sum; its collectives.
+  const Adapters& a = s.adapters;
+  const int adapters = int{a.qkv} + int{a.proj} + int{a.fc1} + int{a.fc2};
+  if (a.present()) forward += 5 * adapters, backward += 7 * adapters;
+  if (a.present() && p.tp > 1)
+    forward += 2 * adapters * collective, backward += 2 * adapters * collective;
+  // A copy each way and its launch.
+  if (s.module_offload.any()) forward += 2, backward += 2;
   if (s.recompute != Recompute::modules) return 2 * forward + backward;
   double again = s.recompute_modules.core_attn ? std::max(1.0, ring) : 0;
   if (s.recompute_modules.mlp)  // norm, two linears of `pieces`, activation, casts; the last sum
@@ -169,7 +177,10 @@ double estimated_tasks(const Scenario& scenario, int64_t device_count) {
   const auto devices = static_cast<double>(device_count);
   const bool apart = device_count > p.pp;  // then any stage may have most of the devices
   const double collective = p.tp * p.cp * p.dp > 1 && apart ? 3 : 1;
-  const double chunks = devices * p.chunks(), step = 100 * chunks;
+  const double chunks = devices * p.chunks();
+  // Two updates on the host at most, each in 32 pieces of two copies, their launches and an update.
+  const HostOptimizer& host = scenario.host_optimizer;
+  const double step = 100 * chunks + (host.any() ? devices * 10 * (host.overlap ? 32 : 1) : 0);
   const auto microbatches = static_cast<double>(scenario.batch.microbatches);
   // Two passes, one of them in halves, and two transfers, which are asynchronous.
   const double delays = scenario.faults.ranks.empty() ? 0 : 2;

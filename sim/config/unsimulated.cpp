@@ -15,13 +15,13 @@ struct RefusalRow {
   std::string_view section, key, harmless, what;
 };
 constexpr std::array<RefusalRow, 8> refusal_rows{{
-    {"model", "fine_grained_activation_offloading", "false", "activation offload to the host"},
-    {"model", "tp_comm_overlap_rs_dgrad", "false",
-     "reduce-scatter pipelined with the data gradient"},
+    {"model", "activation_offload_fraction", "1|1.0", "offload of a part of the modules"},
+    {"model", "delta_offload_bytes_across_pp_ranks", "0", "offload that differs by stage"},
+    {"model", "fine_grained_offloading_max_inflight_offloads", "",
+     "a limit on copies to the host that are under way"},
     {"model", "variable_seq_lengths", "false", "sequences of varying length"},
     {"model", "fp4", "", "4-bit training"},
     {"optimizer", "optimizer", "\"adam\"|\"adamw\"", "an optimizer other than Adam"},
-    {"optimizer", "optimizer_cpu_offload", "false", "optimizer offload to the host"},
     {"train", "rampup_batch_size", "", "a batch size that ramps up"},
     {"pipeline", "vocabulary_parallel", "false", "vocabulary parallelism"},
 }};
@@ -57,9 +57,6 @@ void refuse_unsimulated(const ScenarioSections& sections, Scenario& scenario) {
                       ", which is not simulated in this release; got " +
                       printable(section.text_of(key), 60));
   }
-  if (sections.top.has("peft"))
-    not_simulated(sections, scenario, sections.top, "peft",
-                  "asks for parameter-efficient tuning, which is not simulated in this release");
 }
 
 std::string accepted_values(std::string_view section, std::string_view key) {

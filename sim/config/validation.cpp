@@ -137,28 +137,35 @@ void validate_fsdp(const ScenarioSections& sections, Scenario& scenario) {
 /// Fine-grained offload: transformer_config.py, __post_init__.
 void validate_module_offload(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
-  if (!model.boolean("fine_grained_activation_offloading", false)) return;
   const std::string key = "offload_modules";
   const std::vector<std::string> modules = model.strings(key);
-  static const std::vector<std::string> valid{"core_attn", "attn_proj",      "expert_fc1",
-                                              "moe_act",   "attn_norm",      "qkv_linear",
-                                              "mlp_norm",  "fused_group_mlp"};
-  const auto holds = [&](std::string_view name) {
-    return std::find(modules.begin(), modules.end(), name) != modules.end();
-  };
+  ModuleOffload offload;
+  offload.least_elements =
+      static_cast<double>(model.integer("min_offloaded_tensor_size", 1 << 20, {0, INT32_MAX}));
+  if (!model.boolean("fine_grained_activation_offloading", false)) return;
   if (modules.empty())
     refuse(sections, scenario, model, key, "offload-needs-modules", "must name a module or more");
-  for (const std::string& module : modules)
-    if (std::find(valid.begin(), valid.end(), module) == valid.end())
+  for (const std::string& module : modules) {
+    const auto* row = std::find_if(offload_rows.begin(), offload_rows.end(),
+                                   [&](const OffloadRow& r) { return r.name == module; });
+    if (row == offload_rows.end())
       refuse(sections, scenario, model, key, "offload-module-unknown",
              "unknown module '" + printable(module) +
                  "'; valid: core_attn, attn_proj, expert_fc1, moe_act, attn_norm, qkv_linear, "
                  "mlp_norm, fused_group_mlp");
-  if (holds("attn_proj") && !holds("core_attn"))
+    else
+      offload.*(row->flag) = true;
+  }
+  scenario.module_offload = offload;
+  if (scenario.cluster.device.host_bandwidth <= BytesPerSecond{})
+    refuse(sections, scenario, model, "fine_grained_activation_offloading",
+           "offload-needs-host-link",
+           "needs host_link in the description of the GPU " + scenario.cluster.device.name);
+  if (offload.attn_proj && !offload.core_attn)
     refuse(sections, scenario, model, key, "offload-needs-core-attention",
            "attn_proj needs core_attn beside it: the input of the one is the output of the other");
   if (scenario.recompute_modules.moe &&
-      (holds("moe_act") || holds("expert_fc1") || holds("fused_group_mlp")))
+      (offload.moe_act || offload.expert_fc1 || offload.fused_group_mlp))
     refuse(sections, scenario, model, key, "offload-excludes-moe-recompute",
            "cannot offload inside a MoE layer that recompute_modules moe runs again");
   if (model.boolean("cpu_offloading", false))
@@ -168,8 +175,9 @@ void validate_module_offload(const ScenarioSections& sections, Scenario& scenari
     refuse(sections, scenario, model, "fine_grained_activation_offloading",
            "offload-needs-transformer-engine", "needs transformer_impl transformer_engine");
   const std::string variable = "NVTE_CPU_OFFLOAD_V1";
-  if (!older(scenario.software.transformer_engine, 2, 10) &&
-      sections.env_vars.text_of(variable) != "1" && sections.env_vars.text_of(variable) != "\"1\"")
+  const std::string& engine = scenario.software.transformer_engine;
+  if (!engine.empty() && !older(engine, 2, 10) && sections.env_vars.text_of(variable) != "1" &&
+      sections.env_vars.text_of(variable) != "\"1\"")
     refuse(sections, scenario, sections.env_vars, variable, "offload-needs-first-interface",
            "must be 1 with fine-grained offload from Transformer Engine 2.10 on");
 }

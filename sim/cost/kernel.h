@@ -49,12 +49,13 @@ class KernelModel {
   KernelModel(const Device& device, const StackProfile& stack, double slowdown = 1)
       : device_(device), stack_(stack), slowdown_(slowdown) {}
 
+  double slowdown() const { return slowdown_; }
   /// `sms`: SMs the GEMM may use, 0 = all.
   Kernel gemm(const Gemm& gemm, Dtype dtype, int sms = 0) const;
   /// GEMMs of `gemm.batch` experts, `concurrent` of them at a time (0 = all in one grid: a grouped
   /// kernel). Each is a launch of its own unless all are in one grid. Persistent kernels fill the
-  /// SMs alone: streams bring them nothing.
-  /// `epilogue`: bytes that it reads and writes beside its operands and results.
+  /// SMs alone: streams bring them nothing. `epilogue`: bytes that it reads and writes beside its
+  /// operands and results.
   Kernel grouped_gemm(const Gemm& gemm, Dtype dtype, int concurrent = expert_streams,
                       Bytes epilogue = {}) const;
   Kernel attention_forward(const Attention& a) const;

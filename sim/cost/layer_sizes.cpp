@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/cost/adapters.h"
 #include "sim/cost/mixer_sizes.h"
 #include "sim/cost/quantize.h"
 
@@ -29,12 +30,24 @@ LayerSizes layer_sizes(const Scenario& s) {
 
 namespace {
 
+double log_sum_exp_bytes(const Scenario& s, const LayerSizes& z) {
+  return s.cluster.stack.fused_attention ? z.tokens * z.heads * 4 : 0;
+}
+
+/// Bytes an element of a GEMM's input that its weight gradient needs: kept quantised; of a frozen
+/// weight not at all.
+double input_bytes(const Scenario& s, bool fp8) {
+  if (s.adapters.present()) return 0;
+  return fp8 ? operand_bytes(s.precision) : 2;
+}
+
 /// Attention of one layer: latents, q, k, v, output and log-sum-exp.
 double attention_activation_bytes(const Scenario& s, const LayerSizes& z, double gemm_input) {
-  double bytes = s.cluster.stack.fused_attention ? z.tokens * z.heads * 4 : 0;  // log-sum-exp
+  double bytes = log_sum_exp_bytes(s, z);
+  const double output = s.adapters.present() ? 2 : gemm_input;  // attention needs it, too
   if (!s.model.mla.present()) {
     bytes += z.tokens * (z.head_features + 2 * z.kv_features) * 2;
-    bytes += z.tokens * z.head_features * gemm_input;
+    bytes += z.tokens * z.head_features * output;
     // The inputs of the q and k norms are kept beside what the norms make of them.
     if (s.model.qk_norm) bytes += z.tokens * (z.head_features + z.kv_features) * 2;
     // The gate and what it scales, beside the product.
@@ -49,7 +62,7 @@ double attention_activation_bytes(const Scenario& s, const LayerSizes& z, double
   // Both latents before and after their norms; q, k and v unless they are projected again.
   bytes += z.local_tokens * ((q_rank + kv_rank) * (2 + gemm_input) + rope * 2);
   if (!s.recompute_modules.mla_up_proj) bytes += z.tokens * z.heads * (2 * qk + v) * 2;
-  return bytes + z.tokens * z.heads * v * gemm_input;
+  return bytes + z.tokens * z.heads * v * output;
 }
 
 /// fc1's output and the activation's, of an MLP of `width` features on this rank.
@@ -117,7 +130,7 @@ double layer_activation_bytes(const Scenario& s, int layer, bool fp8) {
 
 double layer_activation_bytes(const Scenario& s, LayerShape shape, bool fp8) {
   const LayerSizes z = layer_sizes(s);
-  const double gemm_input = fp8 ? operand_bytes(s.precision) : 2;  // kept quantised
+  const double gemm_input = input_bytes(s, fp8);
   const double sharded = z.local_tokens * z.hidden;
   const RecomputeModules& again = s.recompute_modules;
   // Of each half: the residual input, behind a post norm what it made, a dropout mask, the norm's
@@ -136,13 +149,14 @@ double layer_activation_bytes(const Scenario& s, LayerShape shape, bool fp8) {
   if (shape.feed_forward == FeedForward::dense)
     bytes +=
         half + (again.mlp ? 0 : normed + mlp_activation_bytes(z.tokens, z.ffn, z.glu, gemm_input));
+  if (s.adapters.present()) bytes += adapter_activation_bytes(s, z, shape, !again.mlp);
   return bytes;
 }
 
 double mlp_bytes(const Scenario& s, int layer, bool fp8) {
   if (s.model.shape(layer).feed_forward != FeedForward::dense) return 0;
   const LayerSizes z = layer_sizes(s);
-  const double gemm_input = fp8 ? operand_bytes(s.precision) : 2;
+  const double gemm_input = input_bytes(s, fp8);
   return z.local_tokens * z.hidden * gemm_input +
          mlp_activation_bytes(z.tokens, z.ffn, z.glu, gemm_input);
 }
@@ -152,6 +166,26 @@ double score_bytes(const Scenario& s) {
   // Korthikanti et al. 2022, eq. 2: 5as/h.
   const LayerSizes z = layer_sizes(s);
   return z.tokens * static_cast<double>(s.batch.sequence) * z.heads * 5;
+}
+
+double input_half_bytes(const Scenario& s, LayerShape shape) {
+  const LayerSizes z = layer_sizes(s);
+  const double mask = s.model.hidden_dropout ? z.local_tokens * z.hidden : 0;
+  double bytes = shape.mixer != Mixer::none ? mask : 0;
+  if (shape.feed_forward != FeedForward::none) bytes += mask;
+  if (shape.mixer == Mixer::attention)
+    bytes += log_sum_exp_bytes(s, z) + (s.recompute_modules.core_attn ? 0 : score_bytes(s));
+  return bytes;
+}
+
+double weight_half_share(const Scenario& s) {
+  if (s.recompute != Recompute::modules) return 1;
+  double kept = 0, freed = 0;
+  for (int i = 0; i < s.model.layers; ++i) {
+    kept += layer_activation_bytes(s, i, false);
+    freed += input_half_bytes(s, s.model.shape(i));
+  }
+  return kept > 0 ? std::max(0.0, 1 - freed / kept) : 1;
 }
 
 }  // namespace stepsim

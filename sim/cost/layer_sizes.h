@@ -45,5 +45,13 @@ double mlp_bytes(const Scenario& scenario, int layer, bool fp8);
 /// Of one layer's scores, when attention materialises them (softmax, mask and dropout output), kept
 /// or recomputed.
 double score_bytes(const Scenario& scenario);
+/// Of what a layer keeps, what the input half of its backward frees because only it reads it:
+/// scores, dropout masks, log-sum-exps. All else is an input of some linear module, or makes room
+/// for the gradient of one's output, which is as large (Qi et al. 2023, arXiv 2401.10241, table 1:
+/// of 34h + 5as the weight half needs 32h).
+double input_half_bytes(const Scenario& scenario, LayerShape shape);
+/// Share of a microbatch's activations that the weight half still needs. 1 without a model, and
+/// where whole layers are recomputed.
+double weight_half_share(const Scenario& scenario);
 
 }  // namespace stepsim

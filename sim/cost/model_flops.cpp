@@ -140,7 +140,7 @@ Flops model_flops(const Scenario& s, FlopConvention convention) {
   gemms += (1 + m.mtp_layers) * static_cast<double>(m.hidden) *
            static_cast<double>(padded_vocab(m, s.parallel.tp));
   const double tokens = s.batch.tokens();
-  if (convention.adapters)
+  if (convention.adapters || s.adapters.present())
     return {4 * tokens * gemms +
             12.0 * m.layers * static_cast<double>(m.hidden) * s.batch.squares()};
   return {6 * tokens * (gemms + attention)};

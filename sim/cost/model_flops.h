@@ -15,7 +15,8 @@ struct FlopConvention {
   /// as gated. GPT-OSS-120B is 27.16 GFLOPs a token then, 32.63 since.
   bool before_0_5 = false;
   /// Low-rank adapters on frozen weights: no weight gradients, two thirds of the GEMMs; attention
-  /// of packed sequences as 12 L h times the sum of squared lengths.
+  /// of packed sequences as 12 L h times the sum of squared lengths. Holds wherever the scenario
+  /// has adapters.
   bool adapters = false;
 };
 

@@ -36,9 +36,10 @@ constexpr double sixteen_bits = 2;
 
 }  // namespace
 
-double quantize_bytes(const Precision& p, Operand operand) {
+double quantize_bytes(const Precision& p, Operand operand, bool frozen) {
   const QuantizeRow& row = row_of(p.fp8);
-  return operand == Operand::weight ? row.weight : row.tensor;
+  if (operand == Operand::weight) return row.weight;
+  return frozen && p.fp8 != Fp8Recipe::none ? row.tensor - operand_bytes(p) : row.tensor;
 }
 
 double operand_bytes(const Precision& p) { return bytes_per_element(gemm_dtype(p)); }

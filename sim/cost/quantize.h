@@ -15,8 +15,9 @@ inline Dtype gemm_dtype(const Precision& precision, bool quantized) {
   return quantized ? gemm_dtype(precision) : precision.parameters;
 }
 /// Bytes that the passes which quantise one element move, in both of the layouts that the three
-/// GEMMs of a linear module ask for. 0 without a recipe.
-double quantize_bytes(const Precision& precision, Operand operand);
+/// GEMMs of a linear module ask for. 0 without a recipe. `frozen`: there is no weight gradient, and
+/// inputs and gradients are written in one layout only.
+double quantize_bytes(const Precision& precision, Operand operand, bool frozen = false);
 /// One quantised element with its share of the scales: a saved input of a GEMM, one layout of a
 /// weight, an element of a gather between tensor-parallel ranks.
 double operand_bytes(const Precision& precision);

@@ -40,9 +40,10 @@ class EventHeap {
   }
 
  private:
-  static bool later(const Event& a, const Event& b) {
+  // An object, not a function: the heap's loops take it in.
+  static constexpr auto later = [](const Event& a, const Event& b) {
     return a.time_seconds > b.time_seconds || (a.time_seconds == b.time_seconds && a.task > b.task);
-  }
+  };
 
   std::vector<Event> events_;
 };

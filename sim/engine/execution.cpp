@@ -24,20 +24,25 @@ Execution::Execution(const TaskGraph& graph) : graph_(graph) {
 /// Marks the tasks with a claim on a contended resource or pool as shared.
 void Execution::share(std::vector<uint8_t> contended, std::vector<uint8_t> pools) {
   bool any = false;
-  const auto uses_pool = [&](const FlowRow& flow) {
-    const auto claims = graph_.processor_claims_of(flow);
-    return std::any_of(claims.begin(), claims.end(),
-                       [&](const ProcessorClaim& c) { return pools[index(c.pool)] != 0; });
-  };
+  const std::vector<uint8_t> by_set = shared_sets(graph_, contended);
+  std::vector<uint8_t> pools_by_set;
+  pools_by_set.reserve(graph_.claim_sets.size());
+  for (const ClaimSet& set : graph_.claim_sets)
+    pools_by_set.push_back(
+        std::any_of(graph_.processor_claims.begin() + set.first_processor,
+                    graph_.processor_claims.begin() + set.last_processor,
+                    [&](const ProcessorClaim& c) { return pools[index(c.pool)] != 0; }));
   for (uint32_t f = 0; f < graph_.flows.size(); ++f) {
-    if (!is_shared(graph_, graph_.flows[f], contended) && !uses_pool(graph_.flows[f])) continue;
-    const uint32_t task = index(graph_.flows[f].task);
+    const FlowRow& flow = graph_.flows[f];
+    const bool moves = flow.latency_seconds < graph_.durations_seconds[index(flow.task)];
+    if (!(moves && by_set[index(flow.set)]) && !pools_by_set[index(flow.set)]) continue;
+    const uint32_t task = index(flow.task);
     pending_[task].waiting_for |= shared_bit;
     timeline_.binding[task] = TaskId{f};  // its place for the flow's row until the task is ready
     any = true;
   }
   if (!any) return;
-  fair_share_ = std::make_unique<FairShare>(graph_, std::move(contended));
+  fair_share_ = std::make_unique<FairShare>(graph_, contended);
   pools_ = std::make_unique<ProcessorPools>(graph_, std::move(pools));
 }
 

@@ -18,10 +18,12 @@ double demand(const Claim& claim) { return static_cast<double>(claim.rate) * cla
 std::vector<uint8_t> contended_resources(const TaskGraph& graph) {
   std::vector<uint8_t> contended(graph.capacities.size(), 0);
   std::vector<uint64_t> queues(graph.capacities.size(), no_queue);
+  std::vector<uint64_t> seen(graph.claim_sets.size(), no_queue);  // same set and queue, same claims
   for (const FlowRow& flow : graph.flows) {
     if (flow.latency_seconds >= graph.durations_seconds[index(flow.task)])
       continue;  // never moves a byte
     const uint64_t queue = graph.queue_of(flow.task);
+    if (std::exchange(seen[index(flow.set)], queue) == queue) continue;
     for (const Claim& claim : graph.claims_of(flow)) {
       const uint32_t r = index(claim.resource);
       if (demand(claim) <= 0) continue;
@@ -33,88 +35,86 @@ std::vector<uint8_t> contended_resources(const TaskGraph& graph) {
   return contended;
 }
 
-bool is_shared(const TaskGraph& graph, const FlowRow& flow, std::span<const uint8_t> contended) {
-  if (flow.latency_seconds >= graph.durations_seconds[index(flow.task)]) return false;
-  const auto claims = graph.claims_of(flow);
-  return std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
-    return contended[index(claim.resource)] && demand(claim) > 0;
-  });
+std::vector<uint8_t> shared_sets(const TaskGraph& graph, std::span<const uint8_t> contended) {
+  std::vector<uint8_t> shared;
+  shared.reserve(graph.claim_sets.size());
+  for (const ClaimSet& set : graph.claim_sets)
+    shared.push_back(std::any_of(
+        graph.claims.begin() + set.first_claim, graph.claims.begin() + set.last_claim,
+        [&](const Claim& claim) { return contended[index(claim.resource)] && demand(claim) > 0; }));
+  return shared;
 }
 
-FairShare::FairShare(const TaskGraph& graph, std::vector<uint8_t> contended)
-    : graph_(graph), contended_(std::move(contended)), links_(graph.capacities.size()) {
+FairShare::FairShare(const TaskGraph& graph, std::span<const uint8_t> contended)
+    : graph_(graph), links_(graph.capacities.size()) {
   for (size_t r = 0; r < links_.size(); ++r) links_[r].capacity = graph.capacities[r];
+  sets_.reserve(graph.claim_sets.size());
+  for (const ClaimSet& set : graph.claim_sets) {
+    const auto claims = graph.claims.subspan(set.first_claim, set.last_claim - set.first_claim);
+    SharedSet shared{.first = static_cast<uint32_t>(shares_.size())};
+    double tightest = 0;
+    for (const Claim& claim : claims) {
+      const double share = demand(claim) / links_[index(claim.resource)].capacity;
+      if (share > tightest) {
+        tightest = share;
+        shared.rate = claim.rate;
+      }
+    }
+    for (const Claim& claim : claims) {
+      const double units = demand(claim);
+      if (contended[index(claim.resource)] && units > 0)
+        shares_.push_back({index(claim.resource), units, units / shared.rate});
+    }
+    shared.last = static_cast<uint32_t>(shares_.size());
+    sets_.push_back(shared);
+  }
 }
 
-void FairShare::touch(uint32_t link) {
+inline void FairShare::touch(uint32_t link) {
   if (links_[link].dirty) return;
   links_[link].dirty = true;
   dirty_.push_back(link);
 }
 
-/// Every contended link of the flow; when there is none, the flow itself.
-void FairShare::touch_all(uint32_t slot) {
-  bool alone = true;
-  for (const Claim& claim : graph_.claims_of(graph_.flows[flows_[slot].row])) {
-    const uint32_t r = index(claim.resource);
-    if (!contended_[r] || demand(claim) <= 0) continue;
-    touch(r);
-    alone = false;
-  }
-  if (alone) lone_.push_back(slot);
-}
-
 void FairShare::join(uint32_t slot, uint32_t flow) {
   if (flows_.size() <= slot) flows_.resize(slot + 1);
-  double rate = 0, tightest = 0;
-  const auto claims = graph_.claims_of(graph_.flows[flow]);
-  for (const Claim& claim : claims) {
-    const double share = demand(claim) / links_[index(claim.resource)].capacity;
-    if (share > tightest) {
-      tightest = share;
-      rate = claim.rate;
-    }
-  }
   Flow& f = flows_[slot];
   f.row = flow;
-  f.rate = rate;
+  f.set = sets_[index(graph_.flows[flow].set)];
   f.speed = f.cap = 1;
   f.joined = true;
-  for (const Claim& claim : claims) {
-    const uint32_t r = index(claim.resource);
-    const double units = demand(claim);
-    if (!contended_[r] || units <= 0) continue;
-    std::vector<Claimant>& claimants = links_[r].claimants;
+  for (const Share& share : shares_of(f)) {
+    std::vector<Claimant>& claimants = links_[share.link].claimants;
     auto place = claimants.end();
     while (place != claimants.begin() && (place - 1)->flow > flow) --place;
-    claimants.insert(place,
-                     {.slot = slot, .flow = flow, .demand = units, .level_share = units / rate});
+    claimants.insert(place, {slot, flow, share.demand, share.level_share});
+    touch(share.link);
   }
-  touch_all(slot);
+  if (shares_of(f).empty()) lone_.push_back(slot);
 }
 
 void FairShare::set_cap(uint32_t slot, double cap) {
-  if (flows_[slot].cap == cap) return;
-  flows_[slot].cap = cap;
-  touch_all(slot);
+  Flow& f = flows_[slot];
+  if (f.cap == cap) return;
+  f.cap = cap;
+  for (const Share& share : shares_of(f)) touch(share.link);
+  if (shares_of(f).empty()) lone_.push_back(slot);
 }
 
 void FairShare::leave(uint32_t slot) {
-  const uint32_t flow = flows_[slot].row;
-  for (const Claim& claim : graph_.claims_of(graph_.flows[flow])) {
-    const uint32_t r = index(claim.resource);
-    if (!contended_[r] || demand(claim) <= 0) continue;
-    std::vector<Claimant>& claimants = links_[r].claimants;
-    const auto place =
-        std::lower_bound(claimants.begin(), claimants.end(), flow,
-                         [](const Claimant& claimant, uint32_t f) { return claimant.flow < f; });
-    assert(place != claimants.end() && place->flow == flow);
+  const Flow& f = flows_[slot];
+  for (const Share& share : shares_of(f)) {
+    std::vector<Claimant>& claimants = links_[share.link].claimants;
+    const auto place = std::lower_bound(
+        claimants.begin(), claimants.end(), f.row,
+        [](const Claimant& claimant, uint32_t row) { return claimant.flow < row; });
+    assert(place != claimants.end() && place->flow == f.row);
     claimants.erase(place);
-    touch(r);
+    touch(share.link);
   }
 }
 
-void FairShare::change_speed(uint32_t slot, double speed) {
+inline void FairShare::change_speed(uint32_t slot, double speed) {
   Flow& f = flows_[slot];
   if (speed == f.speed && !f.joined) return;
   f.joined = false;
@@ -136,7 +136,10 @@ std::span<const SpeedChange> FairShare::settle() {
   for (uint32_t r : dirty_) {
     if (links_[r].visit != visit_) {
       gather(r);
-      fill();
+      if (component_links_.empty())
+        run_free();
+      else
+        fill();
     }
     links_[r].dirty = false;
   }
@@ -156,11 +159,11 @@ void FairShare::gather(uint32_t link) {
       flow.visit = visit_;
       flow.closed_speed = 0;
       component_flows_.push_back(claimant.slot);
-      for (const Claim& claim : graph_.claims_of(graph_.flows[flow.row])) {
-        Link& other = links_[index(claim.resource)];
+      for (const Share& share : shares_of(flow)) {
+        Link& other = links_[share.link];
         if (other.visit == visit_ || !(other.binds || other.dirty)) continue;
         other.visit = visit_;
-        component_links_.push_back(index(claim.resource));
+        component_links_.push_back(share.link);
       }
     }
   }
@@ -188,6 +191,12 @@ double FairShare::least_level(double previous) {
   return least;
 }
 
+/// No link binds: everyone closes at its cap.
+void FairShare::run_free() {
+  for (uint32_t f : component_flows_) change_speed(f, flows_[f].cap);
+  solved_flows_ += component_flows_.size();
+}
+
 void FairShare::fill() {
   double level = 0;
   for (size_t open = component_flows_.size(); open > 0;) {
@@ -195,7 +204,7 @@ void FairShare::fill() {
     size_t closed = 0;
     for (uint32_t f : component_flows_) {
       Flow& flow = flows_[f];
-      if (flow.closed_speed > 0 || flow.rate * flow.cap > level) continue;
+      if (flow.closed_speed > 0 || flow.set.rate * flow.cap > level) continue;
       flow.closed_speed = flow.cap;
       ++closed;
     }
@@ -205,7 +214,7 @@ void FairShare::fill() {
         for (const Claimant& claimant : links_[r].claimants) {
           Flow& flow = flows_[claimant.slot];
           if (flow.closed_speed > 0) continue;
-          flow.closed_speed = level / flow.rate;
+          flow.closed_speed = level / flow.set.rate;
           ++closed;
         }
       }

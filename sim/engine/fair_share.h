@@ -37,8 +37,8 @@ namespace stepsim {
 /// (a task in no stream is its own queue), or one claim alone exceeds it. All other resources can
 /// be ignored.
 std::vector<uint8_t> contended_resources(const TaskGraph& graph);
-/// Whether a flow moves anything through a contended resource. All other tasks run at full speed.
-bool is_shared(const TaskGraph& graph, const FlowRow& flow, std::span<const uint8_t> contended);
+/// By claim set: whether a flow that moves anything moves it through a contended resource.
+std::vector<uint8_t> shared_sets(const TaskGraph& graph, std::span<const uint8_t> contended);
 
 /// A flow (by slot) that joined, at `before` = 1, or whose speed is not what it was.
 struct SpeedChange {
@@ -51,7 +51,7 @@ struct SpeedChange {
 class FairShare {
  public:
   /// `graph` must outlive this.
-  FairShare(const TaskGraph& graph, std::vector<uint8_t> contended);
+  FairShare(const TaskGraph& graph, std::span<const uint8_t> contended);
 
   /// `flow` is a row in TaskGraph::flows. At full speed until settled.
   void join(uint32_t slot, uint32_t flow);
@@ -63,11 +63,21 @@ class FairShare {
   uint64_t solved_flows() const { return solved_flows_; }  ///< by all calls of settle
 
  private:
+  /// A claim on a contended resource.
+  struct Share {
+    uint32_t link = 0;
+    double demand = 0;       ///< rate * multiplicity, units per second at full speed
+    double level_share = 0;  ///< a_ir, units of the resource per unit of the flow's byte rate
+  };
+  /// What a claim set comes to, worked out once for all its flows: rows [first, last) of `shares_`.
+  struct SharedSet {
+    uint32_t first = 0, last = 0;
+    double rate = 0;  ///< b_i
+  };
   /// A flow on a resource.
   struct Claimant {
     uint32_t slot = 0, flow = 0;
-    double demand = 0;       ///< rate * multiplicity, units per second at full speed
-    double level_share = 0;  ///< a_ir, units of the resource per unit of the flow's byte rate
+    double demand = 0, level_share = 0;  ///< of the flow's share
   };
   /// A resource and who is on it now, in ascending order of flow.
   struct Link {
@@ -78,22 +88,26 @@ class FairShare {
   };
   struct Flow {
     uint32_t row = 0;
+    SharedSet set;
     double speed = 1, cap = 1;
     double closed_speed = 0;  ///< 0 while open
-    double rate = 0;          ///< b_i
     uint32_t visit = 0;
     bool joined = false;  ///< since speeds were settled last
   };
 
+  std::span<const Share> shares_of(const Flow& flow) const {
+    return {shares_.data() + flow.set.first, shares_.data() + flow.set.last};
+  }
   void touch(uint32_t link);
-  void touch_all(uint32_t slot);
   void change_speed(uint32_t slot, double speed);
   void gather(uint32_t link);
+  void run_free();
   void fill();
   double least_level(double previous);
 
   const TaskGraph& graph_;
-  std::vector<uint8_t> contended_;
+  std::vector<Share> shares_;
+  std::vector<SharedSet> sets_;  ///< by claim set
   std::vector<Link> links_;
   std::vector<Flow> flows_;  ///< by slot
   std::vector<uint32_t> dirty_, component_links_, component_flows_;

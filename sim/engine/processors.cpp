@@ -33,8 +33,10 @@ std::vector<uint8_t> contended_pools(const TaskGraph& graph) {
   };
   std::vector<Users> users(graph.pool_sizes.size());
   if (users.empty()) return {};
+  std::vector<uint64_t> seen(graph.claim_sets.size(), no_queue);  // same set and queue, same claims
   for (const FlowRow& flow : graph.flows) {
     const uint64_t queue = graph.queue_of(flow.task);
+    if (std::exchange(seen[index(flow.set)], queue) == queue) continue;
     for (const ProcessorClaim& claim : graph.processor_claims_of(flow)) {
       Users& user = users[index(claim.pool)];
       const bool runs = claim.role == Role::run;

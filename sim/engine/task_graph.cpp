@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
-#include <boost/iterator/counting_iterator.hpp>
-#include <boost/iterator/transform_iterator.hpp>
 #include <cassert>
 #include <cmath>
 #include <utility>
@@ -16,18 +14,6 @@ using FinishEdges =
     boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
                                        boost::no_property, uint32_t, uint32_t>;
 
-/// A counting sort in two passes; Boost's in-place sort of the same lists takes fifty times as
-/// long.
-FinishEdges finish_edges(uint32_t tasks, const std::vector<uint32_t>& sources,
-                         const std::vector<uint32_t>& targets) {
-  const auto edge = [&](size_t e) { return std::pair(sources[e], targets[e]); };
-  const auto edges_from = [&](size_t e) {
-    return boost::make_transform_iterator(boost::make_counting_iterator(e), edge);
-  };
-  return FinishEdges(boost::edges_are_unsorted_multi_pass, edges_from(0),
-                     edges_from(sources.size()), tasks);
-}
-
 /// Start-to-start edges with their lags, by source.
 struct StartEdges {
   std::vector<uint32_t> offsets, targets;
@@ -35,20 +21,20 @@ struct StartEdges {
 };
 
 /// Counting sort by source, which keeps the order of insertion within a row.
-StartEdges sort_by_source(uint32_t tasks, const std::vector<uint32_t>& sources,
-                          const std::vector<uint32_t>& targets, const std::vector<double>& lags) {
+template <class Edge>
+StartEdges sort_by_source(uint32_t tasks, const std::vector<Edge>& unsorted) {
   StartEdges edges;
-  if (sources.empty()) return edges;
+  if (unsorted.empty()) return edges;
   edges.offsets.assign(size_t{tasks} + 1, 0);
-  edges.targets.resize(sources.size());
-  edges.lags_seconds.resize(sources.size());
-  for (uint32_t source : sources) ++edges.offsets[source + 1];
+  edges.targets.resize(unsorted.size());
+  edges.lags_seconds.resize(unsorted.size());
+  for (const Edge& edge : unsorted) ++edges.offsets[edge.from + 1];
   for (size_t t = 0; t < tasks; ++t) edges.offsets[t + 1] += edges.offsets[t];
   std::vector<uint32_t> next(edges.offsets.begin(), edges.offsets.end() - 1);
-  for (size_t e = 0; e < sources.size(); ++e) {
-    const uint32_t place = next[sources[e]]++;
-    edges.targets[place] = targets[e];
-    edges.lags_seconds[place] = lags[e];
+  for (const Edge& edge : unsorted) {
+    const uint32_t place = next[edge.from]++;
+    edges.targets[place] = edge.to;
+    edges.lags_seconds[place] = edge.lag_seconds;
   }
   return edges;
 }
@@ -70,14 +56,7 @@ void release(std::vector<T>& values) {
   std::vector<T>().swap(values);
 }
 
-[[maybe_unused]] bool all_below(const std::vector<uint32_t>& ids, size_t count) {
-  return std::all_of(ids.begin(), ids.end(), [&](uint32_t id) { return id < count; });
-}
-
-[[maybe_unused]] bool all_lasting(const std::vector<double>& seconds) {
-  return std::all_of(seconds.begin(), seconds.end(),
-                     [](double s) { return std::isfinite(s) && s >= 0; });
-}
+[[maybe_unused]] bool lasting(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
 
 }  // namespace
 
@@ -122,17 +101,8 @@ void TaskGraphBuilder::reserve(size_t tasks, size_t finish_edges, size_t start_e
   streams_.reserve(tasks);
   labels_.reserve(tasks);
   flows_.reserve(tasks);
-  sources_.reserve(finish_edges);
-  targets_.reserve(finish_edges);
-  start_sources_.reserve(start_edges);
-  start_targets_.reserve(start_edges);
-  start_lags_.reserve(start_edges);
-}
-
-void TaskGraphBuilder::add_start_edge(TaskId from, TaskId to, double lag_seconds) {
-  start_sources_.push_back(index(from));
-  start_targets_.push_back(index(to));
-  start_lags_.push_back(lag_seconds);
+  edges_.reserve(finish_edges);
+  start_edges_.reserve(start_edges);
 }
 
 ResourceId TaskGraphBuilder::add_resource(double capacity_units_per_second) {
@@ -176,18 +146,21 @@ void TaskGraphBuilder::set_claims(TaskId task, double latency_seconds, ClaimSetI
 
 TaskGraph TaskGraphBuilder::build() && {
   const uint32_t tasks = task_count();
-  assert(all_lasting(durations_) && all_lasting(start_lags_));
-  assert(all_below(sources_, tasks) && all_below(targets_, tasks));
-  assert(all_below(start_sources_, tasks) && all_below(start_targets_, tasks));
+  assert(std::all_of(durations_.begin(), durations_.end(), lasting));
+  assert(std::all_of(edges_.begin(), edges_.end(),
+                     [&](const auto& e) { return e.first < tasks && e.second < tasks; }));
+  assert(std::all_of(start_edges_.begin(), start_edges_.end(), [&](const StartEdge& e) {
+    return e.from < tasks && e.to < tasks && lasting(e.lag_seconds);
+  }));
 
   auto storage = std::make_unique<TaskGraph::Storage>();
-  storage->finish = finish_edges(tasks, sources_, targets_);
-  release(sources_);
-  release(targets_);
-  storage->start = sort_by_source(tasks, start_sources_, start_targets_, start_lags_);
-  release(start_sources_);
-  release(start_targets_);
-  release(start_lags_);
+  // A counting sort in two passes; Boost's in-place sort of the same list takes fifty times as
+  // long.
+  storage->finish =
+      FinishEdges(boost::edges_are_unsorted_multi_pass, edges_.begin(), edges_.end(), tasks);
+  release(edges_);
+  storage->start = sort_by_source(tasks, start_edges_);
+  release(start_edges_);
 
   storage->predecessor_counts.assign(tasks, 0);
   for (uint32_t target : storage->finish.m_forward.m_column) ++storage->predecessor_counts[target];

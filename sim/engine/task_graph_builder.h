@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/engine/task_graph.h"
@@ -35,12 +36,11 @@ class TaskGraphBuilder {
     tail = task;
   }
   /// start(to) >= finish(from).
-  void add_edge(TaskId from, TaskId to) {
-    sources_.push_back(index(from));
-    targets_.push_back(index(to));
-  }
+  void add_edge(TaskId from, TaskId to) { edges_.emplace_back(index(from), index(to)); }
   /// start(to) >= start(from) + lag.
-  void add_start_edge(TaskId from, TaskId to, double lag_seconds);
+  void add_start_edge(TaskId from, TaskId to, double lag_seconds) {
+    start_edges_.push_back({index(from), index(to), lag_seconds});
+  }
   ResourceId add_resource(double capacity_units_per_second);
   PoolId add_pool(uint32_t processors);
   ClaimSetId add_claims(std::span<const Claim> claims,
@@ -57,10 +57,15 @@ class TaskGraphBuilder {
   TaskGraph build() &&;
 
  private:
-  std::vector<double> durations_, start_lags_, capacities_;
+  struct StartEdge {
+    uint32_t from = 0, to = 0;
+    double lag_seconds = 0;
+  };
+  std::vector<double> durations_, capacities_;
   std::vector<StreamId> streams_;
   std::vector<uint64_t> labels_;
-  std::vector<uint32_t> sources_, targets_, start_sources_, start_targets_;
+  std::vector<std::pair<uint32_t, uint32_t>> edges_;  ///< from, to
+  std::vector<StartEdge> start_edges_;
   std::vector<FlowRow> flows_;
   std::vector<ClaimSet> claim_sets_;
   std::vector<Claim> claims_;

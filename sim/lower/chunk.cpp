@@ -21,6 +21,7 @@ ChunkWriter::ChunkWriter(const Scenario& scenario, StepWriter& writer,
       w_(writer),
       dp_(data_parallel),
       offload_(scenario, writer),
+      module_offload_(scenario, writer),
       templates_(writer.device_count()),
       of_layer_(static_cast<size_t>(scenario.model.layers)),
       halves_(halves) {}
@@ -79,7 +80,7 @@ void ChunkWriter::reserve() {
       for (const TemplateOp& op : t->ops) {
         ++tasks, ++edges;
         for (int32_t a : op.after) edges += a != TemplateOp::none;
-        starts += op.launch_edge;
+        starts += op.launch_edge + !op.captured;  // behind its launch, and in the launch queue
       }
     }
   }
@@ -125,7 +126,10 @@ void ChunkWriter::forward_unit(DeviceChunk chunk, int microbatch, int owner, Tas
   need(chunk, {.forward = true, .microbatch = microbatch}, owner);
   const TaskId kernel = w_.stamp(device_, *t, label);
   if (first == no_task) first = kernel;
-  if (owner > 0 && owner <= c.layer_count) offload_.after_forward(device_, c, owner - 1, label);
+  if (owner > 0 && owner <= c.layer_count) {
+    offload_.after_forward(device_, c, owner - 1, label);
+    module_offload_.after_forward(device_, c, owner - 1, label);
+  }
 }
 
 void ChunkWriter::backward_unit(DeviceChunk chunk, int microbatch, int owner, bool input_only) {
@@ -138,10 +142,12 @@ void ChunkWriter::backward_unit(DeviceChunk chunk, int microbatch, int owner, bo
     label.layer = static_cast<uint16_t>(c.first_layer + owner - 1);
     const bool again = recomputed(s_, owner - 1);
     offload_.before_backward(device_, c, owner - 1, label);
+    module_offload_.before_backward(device_, c, owner - 1, label);
     t = input_only ? &set(label.layer).backward_input[again] : &set(label.layer).backward[again];
   }
   need(chunk, {.forward = false, .microbatch = microbatch}, owner);
-  w_.stamp(device_, *t, label);
+  // Nobody asks for the gradient of a frozen embedding.
+  if (owner > 0 || !s_.adapters.present()) w_.stamp(device_, *t, label);
   if (!input_only) ready(chunk, microbatch, owner);
 }
 
@@ -149,7 +155,7 @@ void ChunkWriter::backward_unit(DeviceChunk chunk, int microbatch, int owner, bo
 void ChunkWriter::backward_weight(DeviceChunk chunk, int microbatch) {
   const StageChunk& c = chunk.layers;
   Label label = pass_label(Pass::backward_weight, chunk.number, microbatch);
-  if (c.head && !head_deferred(s_, microbatch))
+  if (c.head && !head_deferred(s_, microbatch) && !s_.adapters.present())
     w_.stamp(device_, now_->head_weight_gradient, label);
   if (c.head) ready(chunk, microbatch, c.layer_count + 1);
   for (int i = c.layer_count; i-- > 0;) {
@@ -227,12 +233,14 @@ TaskId ChunkWriter::forward_backward(DeviceChunk forward, int forward_microbatch
     returned.layer = static_cast<uint16_t>(b.first_layer + other - 1);
     need(forward, {.forward = true, .microbatch = forward_microbatch}, owner);
     offload_.before_backward(device_, b, other - 1, returned);
+    module_offload_.before_backward(device_, b, other - 1, returned);
     need(backward, {.forward = false, .microbatch = backward_microbatch}, other);
     const TaskId kernel =
         w_.stamp(device_, pair(sent.layer, is_first(forward, forward_microbatch), returned.layer),
                  sent, returned);
     if (first == no_task) first = kernel;
     offload_.after_forward(device_, f, i, sent);
+    module_offload_.after_forward(device_, f, i, sent);
     ready(backward, backward_microbatch, other);
   }
   // What has no partner runs alone.

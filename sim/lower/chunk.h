@@ -8,6 +8,7 @@
 
 #include "sim/lower/data_parallel.h"
 #include "sim/lower/layer.h"
+#include "sim/lower/module_offload.h"
 #include "sim/lower/offload.h"
 #include "sim/lower/step_writer.h"
 #include "sim/parallel/stages.h"
@@ -75,6 +76,7 @@ class ChunkWriter {
   StepWriter& w_;
   DataParallelWriter& dp_;
   LayerOffload offload_;
+  ModuleOffloadWriter module_offload_;
   std::vector<std::unique_ptr<Templates>> templates_;  ///< by device
   Templates* now_ = nullptr;
   std::unique_ptr<LayerTemplates> make_;   ///< of the device being written

@@ -23,6 +23,7 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
   };
   // With delay_wgrad_compute the weight gradients follow what others wait for.
   w.defer_weights(s_.moe_runtime.delay_wgrad);
+  w.freeze(s_.adapters.present());
 
   backward();
   int32_t combined = TemplateOp::none;
@@ -77,7 +78,7 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
     sent.finish(w);
     residual_forward(w);
   }
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 Template LayerTemplates::layer_backward_input(LayerKind kind, bool again) const {
@@ -85,7 +86,7 @@ Template LayerTemplates::layer_backward_input(LayerKind kind, bool again) const 
   w.defer_weights(true);
   layer_backward_into(w, kind, again);
   w.take_deferred();
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 Template LayerTemplates::layer_backward_weight(LayerKind kind, bool again) const {
@@ -94,7 +95,7 @@ Template LayerTemplates::layer_backward_weight(LayerKind kind, bool again) const
   layer_backward_into(whole, kind, again);
   w.put_deferred(whole.take_deferred());
   w.flush_weights();
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 }  // namespace stepsim

@@ -44,12 +44,11 @@ CoreAttention::CoreAttention(const Scenario& scenario, const LayerGroups& groups
 
 /// This rank's share: all of its queries and heads, whatever was exchanged for them.
 Attention CoreAttention::share() const {
-  const double batch = static_cast<double>(s_.batch.micro),
-               sequence = static_cast<double>(s_.batch.sequence),
+  const double batch = s_.batch.sequences(), sequence = s_.batch.length(),
                window = window_ ? static_cast<double>(s_.model.window.tokens) : 0;
   const int exchange = exchange_.ranks;
   const double queries = sequence * exchange / s_.parallel.cp, own = h_.queries / exchange;
-  if (window_ && s_.model.window.chunked)
+  if (window_ && s_.model.window.chunked && window < sequence)
     return causal_attention(batch * queries / window, own, h_.key_dim, window, window,
                             s_.precision.parameters, 0, h_.value_dim);
   return causal_attention(batch, own, h_.key_dim, queries, sequence, s_.precision.parameters,

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "sim/cost/layer_sizes.h"
+#include "sim/lower/host_optimizer.h"
 #include "sim/lower/memory.h"
 
 namespace stepsim {
@@ -75,8 +76,13 @@ void DataParallelWriter::optimizer_kernels(uint32_t device, int first_chunk, int
                shard.expert_parameter_bytes / optimizer_ranks(s_, ShardGroup::expert);
   }
   if (owned == 0) return;
-  w_.kernel(device, kernels(device).streaming({owned * s_.data_parallel.adam_bytes}),
-            label(OpKind::adam, first_chunk, 0));
+  const double away = owned * s_.host_optimizer.fraction;
+  HostUpdate host(s_, w_, device, away, label(OpKind::adam, first_chunk, 0));
+  host.send_gradients();
+  if (away < owned)
+    w_.kernel(device, kernels(device).streaming({(owned - away) * s_.data_parallel.adam_bytes}),
+              label(OpKind::adam, first_chunk, 0));
+  host.update();
   w_.kernel(device, kernels(device).streaming({owned * 4 + written}),
             label(OpKind::param_copy, first_chunk, 0));
 }
@@ -202,7 +208,8 @@ void DataParallelWriter::synchronise_gradients(uint32_t device) {
   }
   const bool end = stage == 0 || stage + 1 == s_.parallel.pp;
   // Prediction modules have a copy of the embedding too (Megatron-Core finalize_model_grads.py).
-  const bool shared = s_.model.tied_embeddings || s_.model.mtp_layers > 0;
+  const bool shared =
+      (s_.model.tied_embeddings || s_.model.mtp_layers > 0) && !s_.adapters.present();
   if (shared && s_.parallel.ends_apart() && end) {
     const int64_t rows = padded_vocab(s_.model, tp) / tp;
     const auto elements = static_cast<double>(rows * s_.model.hidden);

@@ -42,7 +42,7 @@ void LayerTemplates::embed_into(TemplateWriter& w) const {
 Template LayerTemplates::embedding_forward() const {
   TemplateWriter w(Pass::forward);
   embed_into(w);
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 void LayerTemplates::embed_backward_into(TemplateWriter& w) const {
@@ -60,7 +60,7 @@ void LayerTemplates::embed_backward_into(TemplateWriter& w) const {
 Template LayerTemplates::embedding_backward() const {
   TemplateWriter w(Pass::backward);
   embed_backward_into(w);
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 /// Output projection and loss of one depth.
@@ -81,6 +81,9 @@ void LayerTemplates::loss_forward(TemplateWriter& w) const {
 }
 
 void LayerTemplates::loss_backward(TemplateWriter& w, bool deferred) const {
+  // A frozen projection is one whose weight gradient never comes (Megatron-Core tensor_parallel/
+  // layers.py, LinearWithFrozenWeight).
+  deferred |= s_.adapters.present();
   w.set_pass(Pass::backward);
   const Gemm g = z_.output();
   w.compute(OpKind::cross_entropy,
@@ -111,14 +114,14 @@ Template LayerTemplates::head_forward() const {
   TemplateWriter w(Pass::forward);
   norm_forward(w);
   for (int depth = 0; depth <= s_.model.mtp_layers; ++depth) loss_forward(w);
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 Template LayerTemplates::head_backward(bool deferred) const {
   TemplateWriter w(Pass::backward);
   for (int depth = 0; depth <= s_.model.mtp_layers; ++depth) loss_backward(w, deferred);
   norm_backward(w);
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 Template LayerTemplates::head_weight_gradient() const {
@@ -132,7 +135,7 @@ Template LayerTemplates::head_weight_gradient() const {
                                  tp_cost(Collective::all_gather, g.m * g.k * 2)));
     w.compute(OpKind::output_gemm, weight_gradient(g, s_.precision.parameters));
   }
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 }  // namespace stepsim

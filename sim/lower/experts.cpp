@@ -103,7 +103,7 @@ void ExpertBlock::move_own(TemplateWriter& w, OpKind op, double touches) const {
 
 void ExpertBlock::quantize(TemplateWriter& w, double elements, Operand operand) const {
   if (!fp8_) return;
-  const Bytes bytes{elements * quantize_bytes(s_.precision, operand)};
+  const Bytes bytes{elements * quantize_bytes(s_.precision, operand, s_.adapters.present())};
   if (s_.moe_runtime.op_fuser) {
     w.compute(OpKind::quantize, k_.streaming(bytes));
     return;

@@ -16,6 +16,7 @@ std::vector<ShardedUnit> sharded_units(const ChunkShard& shard) {
         unit = units.insert(units.end(), {.owner = b.first_owner, .root = root});
       }
       unit->elements[static_cast<size_t>(row.group)] += static_cast<double>(b.elements);
+      unit->frozen[static_cast<size_t>(row.group)] += static_cast<double>(b.frozen);
       unit->bytes[static_cast<size_t>(row.group)] += b.parameter_bytes;
     }
   std::sort(units.begin(), units.end(),
@@ -49,15 +50,16 @@ HeldShards held_shards(const Scenario& s, std::span<const ChunkShard> chunks) {
   double ahead = 0, roots = 0, largest = 0;
   for (const ChunkShard& c : chunks) {
     held.owned += static_cast<double>(c.owned);
-    const auto dense = static_cast<double>(c.elements),
-               expert = static_cast<double>(c.expert_elements);
-    const auto part = [&](bool shard) {
+    const auto part = [&](bool shard, int64_t dense_elements, int64_t expert_elements) {
+      const auto dense = static_cast<double>(dense_elements),
+                 expert = static_cast<double>(expert_elements);
       return shard ? dense / slice_size(s.parallel, ShardGroup::dense) +
                          expert / slice_size(s.parallel, ShardGroup::expert)
                    : dense + expert;
     };
-    held.parameters += part(dp.shards(ShardStrategy::optim_grads_params));
-    held.gradients += part(dp.shards(ShardStrategy::optim_grads));
+    held.parameters += part(dp.shards(ShardStrategy::optim_grads_params), c.elements + c.frozen,
+                            c.expert_elements + c.expert_frozen);
+    held.gradients += part(dp.shards(ShardStrategy::optim_grads), c.elements, c.expert_elements);
     if (!dp.shards(ShardStrategy::optim_grads)) continue;
     const std::vector<ShardedUnit> units = sharded_units(c);
     const ShardWindow window = shard_window(s, units);
@@ -70,7 +72,7 @@ HeldShards held_shards(const Scenario& s, std::span<const ChunkShard> chunks) {
       }
       ahead = std::max(ahead, layers);
       if (units[i].root) roots += units[i].size();
-      largest = std::max(largest, units[i].size());
+      largest = std::max(largest, units[i].elements[0] + units[i].elements[1]);
     }
   }
   // One rank alone gathers and scatters nothing: it works on its shards.
@@ -108,7 +110,7 @@ Label FullyShardedWriter::label(int chunk, const ShardedUnit& unit, Visit visit)
 void FullyShardedWriter::gather(uint32_t device, int chunk, ShardedUnit& unit, Visit visit) {
   for (const ShardGroupRow& row : shard_group_rows) {
     const auto g = static_cast<size_t>(row.group);
-    if (unit.elements[g] == 0 || unit.gathered[g]) continue;
+    if (unit.elements[g] + unit.frozen[g] == 0 || unit.gathered[g]) continue;
     const Label name = label(chunk, unit, visit);
     if (s_.data_parallel.outer_optimizer && visit.forward && visit.microbatch == 0)
       collectives_.gather_across(device, row.group, unit.bytes[g], name);

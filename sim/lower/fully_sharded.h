@@ -27,10 +27,10 @@ struct Visit {
 struct ShardedUnit {
   int owner = 0;
   bool root = false;
-  std::array<double, shard_group_count> elements{}, bytes{};
+  std::array<double, shard_group_count> elements{}, frozen{}, bytes{};
   std::array<std::optional<TaskId>, shard_group_count> gathered{};  ///< and not freed
   bool reduced = false;  ///< for the last time in this step
-  double size() const { return elements[0] + elements[1]; }
+  double size() const { return elements[0] + elements[1] + frozen[0] + frozen[1]; }
 };
 /// The units of a chunk in forward order.
 std::vector<ShardedUnit> sharded_units(const ChunkShard& shard);

@@ -11,7 +11,7 @@ namespace stepsim {
 namespace {
 
 /// The allocations of one rank's schedule, in its order. What a forward keeps is freed behind the
-/// whole backward, or behind its weight half.
+/// whole backward, or behind its halves.
 std::vector<MemoryEvent> allocations(const Scenario& s, const std::vector<StageChunk>& split,
                                      const Program& program, int stage, int& most_in_flight) {
   std::vector<Kept> kept;
@@ -25,8 +25,10 @@ std::vector<MemoryEvent> allocations(const Scenario& s, const std::vector<StageC
       events.push_back({no_task, k.activations, k.logits});
       most_in_flight = std::max(most_in_flight, ++live);
     }
+    if (a.kind == ActionKind::backward_input) events.push_back({no_task, -k.input_half});
     if (a.kind != ActionKind::backward && a.kind != ActionKind::backward_weight) continue;
-    events.push_back({no_task, -k.activations, -k.logits});
+    const double rest = a.kind == ActionKind::backward_weight ? k.input_half : 0;
+    events.push_back({no_task, rest - k.activations, -k.logits});
     --live;
     if (split[static_cast<size_t>(a.chunk * s.parallel.pp + stage)].head &&
         head_deferred(s, a.microbatch))
@@ -39,7 +41,8 @@ std::vector<MemoryEvent> allocations(const Scenario& s, const std::vector<StageC
 
 int64_t StageInventory::parameters() const {
   int64_t sum = 0;
-  for (const ChunkShard& c : chunks) sum += c.elements + c.expert_elements;
+  for (const ChunkShard& c : chunks)
+    sum += c.elements + c.expert_elements + c.frozen + c.expert_frozen;
   return sum;
 }
 
@@ -47,7 +50,8 @@ std::vector<StageInventory> inventory(const Scenario& s) {
   const Mesh mesh(s.parallel);
   const std::vector<StageChunk> split =
       split_layers(s.parallel, s.model.layers, s.model.mtp_layers);
-  const std::vector<Program> programs = schedule_row(s.schedule).programs(schedule_shape(s));
+  const std::vector<Program> programs =
+      schedule_row(s.schedule).programs(schedule_shape(s, weight_memory(s)));
   std::vector<StageInventory> stages;
   for (int stage = 0; stage < s.parallel.pp; ++stage) {
     StageInventory row;

@@ -17,12 +17,6 @@ std::string_view name(Stream s) {
   return names[static_cast<size_t>(s)];
 }
 
-std::string_view name(Pass p) {
-  constexpr std::array<std::string_view, 6> names{"forward",   "backward data", "backward weight",
-                                                  "recompute", "backward",      "step"};
-  return names[static_cast<size_t>(p)];
-}
-
 std::string describe(Label label) {
   const OpRow& op = row(label.op);
   std::string text(op.name);

@@ -7,14 +7,11 @@
 #include <string>
 #include <string_view>
 
-#include "sim/lower/op_kind.h"
+#include "sim/config/op_kind.h"
+#include "sim/config/pass.h"
 #include "sim/lower/stream.h"
 
 namespace stepsim {
-
-/// Which part of the step a task belongs to.
-enum class Pass : uint8_t { forward, backward_data, backward_weight, recompute, backward, step };
-std::string_view name(Pass p);
 
 /// Packed into the graph's 64-bit labels.
 struct Label {

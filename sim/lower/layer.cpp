@@ -12,9 +12,10 @@ LayerTemplates::LayerTemplates(const Scenario& scenario, const LayerGroups& grou
       kernels_(scenario.cluster.device, scenario.cluster.stack, slowdown),
       z_(layer_sizes(scenario)) {}
 
-LaunchCost LayerTemplates::launch() const {
+Template LayerTemplates::finished(TemplateWriter&& w) const {
   const StackProfile& stack = s_.cluster.stack;
-  return {stack.launch, stack.dispatch, stack.graph_launch};
+  w.replace_times(s_.kernel_times, kernels_.slowdown());
+  return std::move(w).finish({stack.launch, stack.dispatch, stack.graph_launch});
 }
 
 void LayerTemplates::norm_forward(TemplateWriter& w) const {
@@ -31,7 +32,8 @@ void LayerTemplates::norm_backward(TemplateWriter& w) const {
 
 void LayerTemplates::quantize(TemplateWriter& w, double elements, Operand operand) const {
   w.compute(OpKind::quantize,
-            kernels_.streaming({elements * quantize_bytes(s_.precision, operand)}));
+            kernels_.streaming(
+                {elements * quantize_bytes(s_.precision, operand, s_.adapters.present())}));
 }
 
 /// What recompute_modules mlp checkpoints (Megatron-Core transformer_layer.py): the norm belongs to
@@ -153,7 +155,7 @@ void LayerTemplates::forward_layer_into(TemplateWriter& w, LayerKind kind,
 Template LayerTemplates::layer_forward(LayerKind kind, bool cast_weights) const {
   TemplateWriter w(Pass::forward);
   forward_layer_into(w, kind, cast_weights);
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 void LayerTemplates::blocks_backward(TemplateWriter& w, LayerKind kind,
@@ -165,12 +167,13 @@ void LayerTemplates::blocks_backward(TemplateWriter& w, LayerKind kind,
 Template LayerTemplates::layer_backward(LayerKind kind, bool again) const {
   TemplateWriter w(Pass::recompute);
   layer_backward_into(w, kind, again);
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 void LayerTemplates::layer_backward_into(TemplateWriter& w, LayerKind kind, bool again) const {
   const RecomputeModules modules = again ? RecomputeModules{} : s_.recompute_modules;
   if (again) forward_layer_into(w, kind, false);
+  w.freeze(s_.adapters.present());
   w.set_pass(Pass::backward);
   blocks_backward(w, kind, modules);
 }

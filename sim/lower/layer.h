@@ -106,7 +106,7 @@ class LayerTemplates {
   const TpOverlap& overlap(TpGemm g) const { return s_.overlap.tp[static_cast<size_t>(g)]; }
   bool one_sum() const { return s_.model.parallel_residual && s_.parallel.tp > 1; }
   bool gathers() const { return s_.parallel.sequence_parallel && s_.parallel.tp > 1; }
-  LaunchCost launch() const;
+  Template finished(TemplateWriter&& w) const;
   Dtype dtype(bool fp8) const { return fp8 ? gemm_dtype(s_.precision) : s_.precision.parameters; }
   /// Bytes of an element that TP gathers as a GEMM's input.
   double input_bytes(bool fp8) const { return fp8 ? operand_bytes(s_.precision) : 2; }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "sim/lower/adapter.h"
+
 namespace stepsim {
 
 namespace {
@@ -66,12 +68,29 @@ void LayerTemplates::column_forward(TemplateWriter& w, const Linear& l, bool fp8
   const TpOverlap& method = overlap(l.fprop);
   if (gathers() && method.method == TpMethod::ring_exchange) {
     ring_gather(w, l.op, g, dtype(fp8), input_bytes(fp8), method.aggregate);
-    return;
+  } else {
+    if (gathers())
+      w.exposed(OpKind::tp_all_gather, Stream::tp,
+                tp_cost(Collective::all_gather, g.m * g.k * input_bytes(fp8)));
+    w.compute(l.op, kernels_.gemm(g, dtype(fp8)));
   }
-  if (gathers())
-    w.exposed(OpKind::tp_all_gather, Stream::tp,
-              tp_cost(Collective::all_gather, g.m * g.k * input_bytes(fp8)));
-  w.compute(l.op, kernels_.gemm(g, dtype(fp8)));
+  const AdapterBlock adapter(s_, groups_, kernels_);
+  if (adapter.beside(l.op)) adapter.column_forward(w, g);
+}
+
+void LayerTemplates::Linear::pieces(const LayerTemplates& layer, TemplateWriter& w,
+                                    const Gemm& product, Dtype dtype,
+                                    const TpOverlap& method) const {
+  const int splits = std::max(method.num_splits, 1);
+  const int sms = method.set_sm_margin ? layer.s_.cluster.device.sms - method.num_sm : 0;
+  const Kernel piece = layer.kernels_.gemm(product, dtype, sms) / splits;
+  const CollectiveCost cost =
+      layer.userbuffers_cost(product.m * product.n * output_bytes / splits, method);
+  for (int i = 0; i < splits; ++i) {
+    w.compute(op, piece, i);
+    const int32_t scattered = w.communicate(OpKind::tp_reduce_scatter, Stream::tp, cost, i);
+    if (i + 1 == splits) w.wait(scattered);
+  }
 }
 
 void LayerTemplates::row_forward(TemplateWriter& w, const Linear& l, bool fp8) const {
@@ -79,49 +98,39 @@ void LayerTemplates::row_forward(TemplateWriter& w, const Linear& l, bool fp8) c
   const TpOverlap& method = overlap(l.fprop);
   const int tp = s_.parallel.tp;
   const double bytes = g.m * g.n * output_bytes;
+  const int sms = method.set_sm_margin ? s_.cluster.device.sms - method.num_sm : 0;
   if (!gathers() || one_sum()) {
     w.compute(l.op, kernels_.gemm(g, dtype(fp8)));
     if (tp > 1 && !one_sum())
       w.exposed(OpKind::tp_all_reduce, Stream::tp, tp_cost(Collective::all_reduce, bytes));
-    return;
-  }
-  const int sms = method.set_sm_margin ? s_.cluster.device.sms - method.num_sm : 0;
-  const Kernel gemm = kernels_.gemm(g, dtype(fp8), sms);
-  switch (method.method) {
-    case TpMethod::pipeline: {
-      const int splits = std::max(method.num_splits, 1);
-      for (int i = 0; i < splits; ++i) {
-        w.compute(l.op, gemm / splits, i);
-        const int32_t scattered = w.communicate(OpKind::tp_reduce_scatter, Stream::tp,
-                                                userbuffers_cost(bytes / splits, method), i);
-        if (i + 1 == splits) w.wait(scattered);
-      }
-      return;
+  } else if (method.method == TpMethod::pipeline) {
+    l.pieces(*this, w, g, dtype(fp8), method);
+  } else if (method.method == TpMethod::ring_exchange) {
+    // Each finished chunk of tokens goes straight to its owner, which sums the T partial results
+    // at the end.
+    const Kernel gemm = kernels_.gemm(g, dtype(fp8), sms);
+    int32_t sent = TemplateOp::none;
+    for (int i = 0; i < tp; ++i) {
+      w.compute(l.op, gemm / tp, i);
+      if (i + 1 < tp)
+        sent = w.communicate(OpKind::tp_exchange, Stream::tp,
+                             tp_cost(Collective::peer_copy, bytes / tp), i);
     }
-    case TpMethod::ring_exchange: {
-      // Each finished chunk of tokens goes straight to its owner, which sums the T partial results
-      // at the end.
-      int32_t sent = TemplateOp::none;
-      for (int i = 0; i < tp; ++i) {
-        w.compute(l.op, gemm / tp, i);
-        if (i + 1 < tp)
-          sent = w.communicate(OpKind::tp_exchange, Stream::tp,
-                               tp_cost(Collective::peer_copy, bytes / tp), i);
-      }
-      // The own chunk is last and stays: only the sum waits for the others.
-      w.wait(sent);
-      w.compute(OpKind::reduce_chunks, kernels_.streaming({bytes / tp * (tp + 1)}));
-      return;
-    }
-    case TpMethod::none:
-    case TpMethod::bulk:
-      w.compute(l.op, gemm);
-      w.exposed(OpKind::tp_reduce_scatter, Stream::tp, tp_cost(Collective::reduce_scatter, bytes));
+    // The own chunk is last and stays: only the sum waits for the others.
+    w.wait(sent);
+    w.compute(OpKind::reduce_chunks, kernels_.streaming({bytes / tp * (tp + 1)}));
+  } else {
+    w.compute(l.op, kernels_.gemm(g, dtype(fp8), sms));
+    w.exposed(OpKind::tp_reduce_scatter, Stream::tp, tp_cost(Collective::reduce_scatter, bytes));
   }
+  const AdapterBlock adapter(s_, groups_, kernels_);
+  if (adapter.beside(l.op)) adapter.row_forward(w, g);
 }
 
 void LayerTemplates::column_backward(TemplateWriter& w, const Linear& l, bool fp8) const {
   const Gemm& g = l.gemm;
+  const AdapterBlock adapter(s_, groups_, kernels_);
+  if (adapter.beside(l.op)) adapter.column_backward(w, g);
   const double input = g.m * g.k;
   const auto sms_left = [&](TpGemm gemm) {
     const TpOverlap& o = overlap(gemm);
@@ -129,26 +138,30 @@ void LayerTemplates::column_backward(TemplateWriter& w, const Linear& l, bool fp
   };
   // The saved, sharded input is gathered again beside the data gradient; its result is reduced
   // beside the weight gradient. Bulk userbuffers and the plain asynchronous collectives have the
-  // same shape.
+  // same shape. A frozen weight needs no input.
   w.set_pass(Pass::backward_data);
   int32_t gathered = TemplateOp::none;
   const auto bulk = [&](TpGemm gemm) { return overlap(gemm).method == TpMethod::bulk; };
-  if (gathers()) {
+  if (gathers() && !w.frozen()) {
     const double bytes = input * input_bytes(fp8);
     gathered = w.communicate(OpKind::tp_all_gather, Stream::tp,
                              bulk(l.dgrad) ? userbuffers_cost(bytes, overlap(l.dgrad))
                                            : tp_cost(Collective::all_gather, bytes));
   }
-  const int32_t data = w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8), sms_left(l.dgrad)));
   int32_t reduced = TemplateOp::none;
-  if (gathers())
-    reduced = w.communicate_after(data, OpKind::tp_reduce_scatter, Stream::tp,
-                                  bulk(l.wgrad)
-                                      ? userbuffers_cost(input * output_bytes, overlap(l.wgrad))
-                                      : tp_cost(Collective::reduce_scatter, input * output_bytes));
-  else if (s_.parallel.tp > 1)
-    reduced = w.communicate_after(data, OpKind::tp_all_reduce, Stream::tp,
-                                  tp_cost(Collective::all_reduce, input * output_bytes));
+  if (gathers() && overlap(l.dgrad).method == TpMethod::pipeline) {
+    l.pieces(*this, w, dgrad(g), dtype(fp8), overlap(l.dgrad));
+  } else {
+    const int32_t data = w.compute(l.op, kernels_.gemm(dgrad(g), dtype(fp8), sms_left(l.dgrad)));
+    if (gathers())
+      reduced = w.communicate_after(
+          data, OpKind::tp_reduce_scatter, Stream::tp,
+          bulk(l.wgrad) && !w.frozen() ? userbuffers_cost(input * output_bytes, overlap(l.wgrad))
+                                       : tp_cost(Collective::reduce_scatter, input * output_bytes));
+    else if (s_.parallel.tp > 1)
+      reduced = w.communicate_after(data, OpKind::tp_all_reduce, Stream::tp,
+                                    tp_cost(Collective::all_reduce, input * output_bytes));
+  }
   if (gathered != TemplateOp::none) w.wait(gathered);
   w.weight(l.op, weight_gradient(g, dtype(fp8), sms_left(l.wgrad)));
   w.set_pass(Pass::backward);
@@ -160,6 +173,8 @@ void LayerTemplates::row_backward(TemplateWriter& w, const Linear& l, bool fp8) 
   const TpOverlap& method = overlap(l.dgrad);
   const bool gathered = gathers() && !one_sum();
   w.set_pass(Pass::backward);
+  const AdapterBlock adapter(s_, groups_, kernels_);
+  if (adapter.beside(l.op)) adapter.row_backward(w, g);
   if (fp8) quantize(w, gathered ? z_.local_tokens * g.n : g.m * g.n, Operand::gradient);
   w.set_pass(Pass::backward_data);
   if (gathered && method.method == TpMethod::ring_exchange) {

@@ -12,6 +12,10 @@ struct LayerTemplates::Linear {
   Gemm gemm;
   TpGemm fprop, dgrad;
   TpGemm wgrad = dgrad;  ///< of a column-parallel module: the bulk reduction of its data gradient
+
+  /// `product` in pieces of tokens; each one's result is reduce-scattered under the next.
+  void pieces(const LayerTemplates& layer, TemplateWriter& w, const Gemm& product, Dtype dtype,
+              const TpOverlap& method) const;
 };
 
 }  // namespace stepsim

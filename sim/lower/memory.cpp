@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/cost/layer_sizes.h"
+#include "sim/lower/module_offload.h"
 
 namespace stepsim {
 
@@ -41,8 +42,11 @@ double recompute_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
 
 /// One of the offloaded layers is on the device when the forward ends and when the backward begins:
 /// the one whose copy is under way (sim/lower/offload.h).
-double copied_bytes(const Scenario& s) {
+double copied_bytes(const Scenario& s, std::span<const StageChunk> chunks) {
   double most = 0;
+  if (s.module_offload.any())
+    for (const StageChunk& c : chunks)
+      for (int i = 0; i < c.layer_count; ++i) most = std::max(most, module_offload_bytes(s, c, i));
   for (int layer = 0; layer < s.offloaded_layers; ++layer)
     most = std::max(most, layer_activation_bytes(s, layer, quantised(s, layer)));
   return most;
@@ -68,11 +72,16 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
   if (s.recompute == Recompute::full_uniform)
     kept.activations = (chunk.layer_count + s.recompute_layers - 1) / s.recompute_layers * input;
   else
-    for (int i = s.offloaded_layers; i < chunk.layer_count; ++i)
-      kept.activations += recomputed(s, i)
-                              ? input
-                              : layer_activation_bytes(s, chunk.first_layer + i,
-                                                       quantised(s, chunk.first_layer + i));
+    for (int i = s.offloaded_layers; i < chunk.layer_count; ++i) {
+      const int layer = chunk.first_layer + i;
+      if (recomputed(s, i)) {
+        kept.activations += input;
+        continue;
+      }
+      kept.activations += layer_activation_bytes(s, layer, quantised(s, layer)) -
+                          module_offload_bytes(s, chunk, i);
+      kept.input_half += input_half_bytes(s, s.model.shape(layer));
+    }
   // A prediction module is its layers and the two inputs of its projection; it has logits of its
   // own.
   double module = 2 * input;
@@ -90,6 +99,11 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
                   (s.cross_entropy == CrossEntropy::te ? 2 : 2 + 4);
   }
   return kept;
+}
+
+double weight_memory(const Scenario& s) {
+  if (s.costs && s.costs->weight_memory) return *s.costs->weight_memory;
+  return weight_half_share(s);
 }
 
 bool head_deferred(const Scenario& s, int microbatch) {
@@ -110,7 +124,9 @@ DeviceMemory device_memory(const Scenario& s, std::span<const StageChunk> chunks
   // Engine).
   m.parameters = held.parameters * 2;
   m.gradients = held.gradients * s.precision.gradient_bytes();
-  m.optimizer = held.owned * s.data_parallel.optimizer_bytes;
+  // The master weights of what the host updates stay, its moments do not.
+  const double away = s.host_optimizer.fraction * s.host_optimizer.moment_bytes;
+  m.optimizer = held.owned * (s.data_parallel.optimizer_bytes - away);
   double activations = 0, logits = 0, most = -1;
   for (const MemoryEvent& e : events) {
     activations += e.bytes;
@@ -120,7 +136,7 @@ DeviceMemory device_memory(const Scenario& s, std::span<const StageChunk> chunks
     m.activations = activations;
     m.logits = logits;
   }
-  m.activations += recompute_bytes(s, chunks) + copied_bytes(s);
+  m.activations += recompute_bytes(s, chunks) + copied_bytes(s, chunks);
   m.buffers = held.gathered_bytes;
   const LayerSizes z = layer_sizes(s);
   if (s.overlap.tp_comm_overlap) m.buffers += z.tokens * z.hidden * 2;

@@ -15,8 +15,12 @@ namespace stepsim {
 /// What one microbatch of a chunk keeps from its forward to its backward.
 struct Kept {
   double activations = 0, logits = 0;  ///< bytes
+  double input_half = 0;  ///< of the activations, freed by the first half of a split backward
 };
 Kept kept_by(const Scenario& scenario, const StageChunk& chunk);
+/// Share of the activations that the weight half of a backward needs: the given one, else the
+/// model's.
+double weight_memory(const Scenario& scenario);
 /// The head's input and output gradient of one microbatch, kept when its weight gradient is
 /// deferred.
 double deferred_head_bytes(const Scenario& scenario);

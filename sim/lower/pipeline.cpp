@@ -15,7 +15,7 @@ PipelineWriter::PipelineWriter(const Scenario& scenario, const Mesh& mesh, const
       split_(split),
       w_(writer),
       dp_(data_parallel),
-      shape_(schedule_shape(scenario)),
+      shape_(schedule_shape(scenario, weight_memory(scenario))),
       pipeline_(scenario.parallel.pipeline()),
       programs_(schedule_row(scenario.schedule).programs(shape_)) {
   if (!dp_) return;
@@ -178,9 +178,14 @@ void PipelineWriter::write(uint32_t device, std::vector<MemoryEvent>& memory) {
       case ActionKind::backward_input:
       case ActionKind::backward_weight: {
         if (i == 0 || !merges(i - 1)) backward(device, a);
-        if (a.kind == ActionKind::backward_input) break;  // activations stay for the other half
-        if (k.activations > 0)
-          memory.push_back({w_.compute_tail(device), -k.activations, -k.logits});
+        if (a.kind == ActionKind::backward_input) {  // the rest stays for the other half
+          if (k.input_half > 0) memory.push_back({w_.compute_tail(device), -k.input_half});
+          break;
+        }
+        if (k.activations > 0) {
+          const double rest = a.kind == ActionKind::backward_weight ? k.input_half : 0;
+          memory.push_back({w_.compute_tail(device), rest - k.activations, -k.logits});
+        }
         if (!s_.costs && head_deferred(stage_chunk(a.chunk), a.microbatch))
           memory.push_back({w_.compute_tail(device), deferred_head_bytes(s_)});
         if (dp_) dp_->after_backward(device, backwards);

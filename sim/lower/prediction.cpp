@@ -47,7 +47,7 @@ Template LayerTemplates::prediction_forward(LayerKinds kinds, bool cast_weights)
   TemplateWriter w(Pass::forward);
   embed_into(w);
   prediction_into(w, kinds, cast_weights);
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 Template LayerTemplates::prediction_backward(LayerKinds kinds, bool again) const {
@@ -77,7 +77,7 @@ Template LayerTemplates::prediction_backward(LayerKinds kinds, bool again) const
   norm();
   norm_backward(w);
   embed_backward_into(w);
-  return std::move(w).finish(launch());
+  return finished(std::move(w));
 }
 
 }  // namespace stepsim

@@ -70,6 +70,14 @@ ClaimSetId Resources::kernel(uint32_t device, double memory_rate, const Processo
 
 ClaimSetId Resources::transfer(uint32_t out, uint32_t in, const TransferLoad& load, Held held,
                                std::span<const ResourceId> route) {
+  const auto [found, added] = transfers_.try_emplace(
+      {out, in, load, held, std::vector(route.begin(), route.end())}, no_claims);
+  if (added) found->second = new_transfer(out, in, load, held, route);
+  return found->second;
+}
+
+ClaimSetId Resources::new_transfer(uint32_t out, uint32_t in, const TransferLoad& load, Held held,
+                                   std::span<const ResourceId> route) {
   const auto add = [&](ResourceId id, double rate) {
     claims_.push_back({id, static_cast<float>(rate), 1});
   };
@@ -98,9 +106,11 @@ ClaimSetId Resources::transfer(uint32_t out, uint32_t in, const TransferLoad& lo
 
 ClaimSetId Resources::arrival(uint32_t device, const TransferLoad& load) {
   if (!shared_.device || load.sms == 0) return no_claims;
+  const auto [found, added] = arrivals_.try_emplace({device, load}, no_claims);
+  if (!added) return found->second;
   processors_.push_back(
       {.pool = PoolId{device}, .role = Role::take, .yields = load.yields, .count = load.sms});
-  return set();
+  return found->second = set();
 }
 
 }  // namespace stepsim

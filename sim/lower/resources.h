@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,8 @@ class Resources {
 
  private:
   ClaimSetId set();
+  ClaimSetId new_transfer(uint32_t out, uint32_t in, const TransferLoad& load, Held held,
+                          std::span<const ResourceId> route);
 
   const Cluster& cluster_;
   SharedKinds shared_;
@@ -73,6 +76,10 @@ class Resources {
   std::map<std::pair<std::string, std::string>, ResourceId> by_name_;
   std::vector<Claim> claims_;
   std::vector<ProcessorClaim> processors_;
+  /// Every message asks anew.
+  std::map<std::tuple<uint32_t, uint32_t, TransferLoad, Held, std::vector<ResourceId>>, ClaimSetId>
+      transfers_;
+  std::map<std::pair<uint32_t, TransferLoad>, ClaimSetId> arrivals_;
 };
 
 }  // namespace stepsim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/cost/adapters.h"
 #include "sim/cost/parameters.h"
 #include "sim/lower/memory.h"
 
@@ -13,6 +14,7 @@ namespace {
 struct ChunkParameters {
   std::vector<Parameter> dense, expert;
   int64_t replicated = 0;
+  int64_t frozen = 0, expert_frozen = 0;
 };
 
 ChunkParameters chunk_parameters(const Scenario& s, const StageChunk& chunk) {
@@ -24,14 +26,17 @@ ChunkParameters chunk_parameters(const Scenario& s, const StageChunk& chunk) {
   const bool late = s.precision.fp8 == Fp8Recipe::mxfp8 &&
                     s.data_parallel.fully_sharded != FullySharded::megatron;
   const int gathered = late ? 2 : 1;
+  bool frozen = s.adapters.present();
   const auto add = [&](const std::vector<ParameterTensor>& tensors, int owner, bool fp8) {
     for (const ParameterTensor& t : tensors) {
+      if (frozen) (t.expert ? all.expert_frozen : all.frozen) += t.elements;
       (t.expert ? all.expert : all.dense)
           .push_back({.elements = t.elements,
                       .owner = owner,
                       .alone = false,
-                      .bytes = fp8 && t.gemm_weight ? gathered : 2});
-      if (t.replicated) all.replicated += t.elements;
+                      .bytes = fp8 && t.gemm_weight ? gathered : 2,
+                      .frozen = frozen});
+      if (t.replicated && !frozen) all.replicated += t.elements;
     }
   };
   // Megatron-Core marks the embedding as shared when its two copies are on different ranks; only
@@ -42,9 +47,15 @@ ChunkParameters chunk_parameters(const Scenario& s, const StageChunk& chunk) {
     add(embedding_parameters(s.model, tp), 0, false);
     all.dense.front().alone = alone;
   }
-  for (int i = 0; i < chunk.layer_count; ++i)
-    add(layer_parameters(s.model, chunk.first_layer + i, sharding), i + 1,
-        s.precision.fp8_param_gather && quantised(s, chunk.first_layer + i));
+  for (int i = 0; i < chunk.layer_count; ++i) {
+    const int layer = chunk.first_layer + i;
+    add(layer_parameters(s.model, layer, sharding), i + 1,
+        s.precision.fp8_param_gather && quantised(s, layer));
+    if (!s.adapters.present()) continue;
+    frozen = false;
+    add(adapter_parameters(s, s.model.shape(layer)), i + 1, false);
+    frozen = true;
+  }
   for (int i = 0; i < chunk.mtp; ++i) {
     // A prediction module away from the embedding has a copy of it.
     if (i == 0 && !chunk.embedding)
@@ -93,6 +104,8 @@ std::vector<ChunkShard> chunk_shards(const Scenario& s, const std::vector<StageC
     const auto size = bucketed ? s.data_parallel.bucket_size : std::nullopt;
     ChunkShard shard;
     shard.replicated = parameters.replicated;
+    shard.frozen = parameters.frozen;
+    shard.expert_frozen = parameters.expert_frozen;
     if (chunk.head) shard.head_owner = chunk.layer_count + 1;
     const bool units = s.data_parallel.fully_sharded != FullySharded::none;
     const auto form = [&](const std::vector<Parameter>& all, int64_t ranks) {
@@ -100,13 +113,16 @@ std::vector<ChunkShard> chunk_shards(const Scenario& s, const std::vector<StageC
     };
     if (!parameters.dense.empty()) shard.buckets = form(parameters.dense, group);
     if (!parameters.expert.empty()) shard.expert_buckets = form(parameters.expert, expert_group);
+    const auto bytes = [&](const Bucket& b) {  // adapters are kept in 16 bits
+      return s.adapters.present() ? 2 * static_cast<double>(b.elements) : b.parameter_bytes;
+    };
     for (const Bucket& b : shard.buckets) {
       shard.elements += b.elements;
-      shard.parameter_bytes += b.parameter_bytes;
+      shard.parameter_bytes += bytes(b);
     }
     for (const Bucket& b : shard.expert_buckets) {
       shard.expert_elements += b.elements;
-      shard.expert_parameter_bytes += b.parameter_bytes;
+      shard.expert_parameter_bytes += bytes(b);
     }
     shard.owned = shard.elements / optimizer_ranks(s, ShardGroup::dense) +
                   shard.expert_elements / optimizer_ranks(s, ShardGroup::expert);

@@ -24,10 +24,11 @@ int slice_size(const Parallelism& parallel, ShardGroup group);
 /// embedding, 1..n the layers, n+1 the head.
 struct ChunkShard {
   std::vector<Bucket> buckets, expert_buckets;
-  int64_t elements = 0;         ///< padded, all dense buckets
-  int64_t expert_elements = 0;  ///< padded, all expert buckets
-  int64_t owned = 0;            ///< of both, what this rank's optimizer owns
-  double parameter_bytes = 0, expert_parameter_bytes = 0;  ///< of each, as gathered
+  int64_t elements = 0;                   ///< padded, all dense buckets
+  int64_t expert_elements = 0;            ///< padded, all expert buckets
+  int64_t frozen = 0, expert_frozen = 0;  ///< held beside them, without gradients
+  int64_t owned = 0;                      ///< of both, what this rank's optimizer owns
+  double parameter_bytes = 0, expert_parameter_bytes = 0;  ///< of what is trained, as gathered
   int head_owner = 0;      ///< the head's unit number; 0 when it is elsewhere
   int64_t replicated = 0;  ///< elements whose gradients are summed over TP at the end
   const std::vector<Bucket>& of(ShardGroup group) const {

@@ -78,7 +78,9 @@ StepWriter::StepWriter(const Scenario& scenario, const Mesh& mesh, const Folding
   const Parallelism& p = scenario.parallel;
   size_t used = 0;
   for (uint32_t i = 0; i < stream_count; ++i)
-    if (in_use(static_cast<Stream>(i), p, scenario.offloaded_layers > 0))
+    if (in_use(static_cast<Stream>(i), p,
+               scenario.offloaded_layers > 0 || scenario.module_offload.any() ||
+                   scenario.host_optimizer.any()))
       queue_of_[i] = used++ % queues;
   if (host_ && queues < used)
     issued_.assign(device_count(), std::vector(queues, std::pair(no_task, Stream::compute)));
@@ -140,7 +142,11 @@ const std::vector<CollectiveClaims>& StepWriter::claims_of(uint32_t device, cons
       continue;
     }
     const TransferLoad load{op.nvlink_rate, op.nic_rate, op.memory_rate, op.sms};
-    found->second.push_back(claims_of(device, meeting_of(op), yielding(load, op.userbuffers)));
+    TransferLoad behind = yielding(load, op.userbuffers);
+    // model_chunk_schedule_plan.py, set_streams: the all-to-alls' stream outranks the kernels'.
+    if (s_.moe_runtime.high_priority_stream && row(op.op).comm == CommClass::ep)
+      behind.yields = false;
+    found->second.push_back(claims_of(device, meeting_of(op), behind));
   }
   return found->second;
 }
@@ -216,7 +222,9 @@ TaskId StepWriter::stamp(uint32_t device, const Template& t, Label base, Label o
   return first;
 }
 
-TaskId StepWriter::kernel(uint32_t device, const Kernel& kernel, Label label) {
+TaskId StepWriter::kernel(uint32_t device, const Kernel& modelled, Label label) {
+  const Kernel kernel =
+      with_time(modelled, s_.kernel_times.of(label.op, label.pass), faults_[device].slowdown);
   TaskId host = no_task;
   if (host_) {
     Label launch = label;

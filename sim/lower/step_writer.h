@@ -33,7 +33,7 @@ class StepWriter {
   /// A template of two microbatches: the second one's labels start as `other`.
   TaskId stamp(uint32_t device, const Template& t, Label base, Label other);
   /// A kernel outside any template.
-  TaskId kernel(uint32_t device, const Kernel& kernel, Label label);
+  TaskId kernel(uint32_t device, const Kernel& modelled, Label label);
   /// An injected delay: the compute stream stands for that long once what it waits for is there.
   void delay(uint32_t device, Seconds duration, Label label);
   /// A collective behind the device's compute so far; what needs it waits through `wait`.

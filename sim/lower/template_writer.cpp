@@ -16,6 +16,25 @@ ProcessorClaim runner_of(const Kernel& kernel) {
           .saturating = static_cast<uint32_t>(kernel.saturating_sms)};
 }
 
+namespace {
+
+/// Traffic a second after a time has changed: the same bytes, but never at a higher rate.
+double rate_over(double rate, double before, double after) {
+  return after > before ? rate * (before / after) : rate;
+}
+
+}  // namespace
+
+Kernel with_time(const Kernel& kernel, const KernelTime& time, double slowdown) {
+  if (!time.changes()) return kernel;
+  Kernel changed = kernel;
+  const double before = kernel.duration.value;
+  changed.duration = {time.seconds > 0 ? time.seconds * slowdown : time.of(before)};
+  if (changed.duration < kernel.duration)
+    changed.memory = kernel.memory * (changed.duration.value / before);
+  return changed;
+}
+
 int32_t TemplateWriter::compute(OpKind op, const Kernel& kernel, int part) {
   TemplateOp t{
       .duration_seconds = kernel.duration.value,
@@ -60,10 +79,14 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
 }
 
 void TemplateWriter::weight(OpKind op, const Kernel& kernel, int count) {
-  if (deferring_) {
+  if (frozen_) return;
+  if (deferring_)
     deferred_.push_back({op, kernel, count});
-    return;
-  }
+  else
+    compute_weight(op, kernel, count);
+}
+
+void TemplateWriter::compute_weight(OpKind op, const Kernel& kernel, int count) {
   const Pass pass = std::exchange(pass_, Pass::backward_weight);
   compute(op, kernel);
   launches(count);
@@ -71,15 +94,42 @@ void TemplateWriter::weight(OpKind op, const Kernel& kernel, int count) {
 }
 
 void TemplateWriter::flush_weights() {
-  const bool deferring = std::exchange(deferring_, false);
-  for (const DeferredKernel& d : std::exchange(deferred_, {})) weight(d.op, d.kernel, d.count);
-  deferring_ = deferring;
+  for (const DeferredKernel& d : std::exchange(deferred_, {}))
+    compute_weight(d.op, d.kernel, d.count);
 }
 
 void TemplateWriter::host_sync(int32_t op) {
   if (captured_ || op < 0) return;
   template_.segments.push_back(
       {.first_op = static_cast<int32_t>(template_.ops.size()), .waits_for = op});
+}
+
+void TemplateWriter::replace_times(const KernelTimes& times, double slowdown) {
+  if (times.empty()) return;
+  std::vector<TemplateOp*> pieces;  // of one split kernel: they share its time
+  const auto replace = [&] {
+    double before = 0;
+    for (const TemplateOp* piece : pieces) before += piece->duration_seconds;
+    for (TemplateOp* piece : pieces) {
+      const KernelTime& time = times.of(piece->op, piece->pass);
+      if (!time.changes()) break;
+      double& own = piece->duration_seconds;
+      const double share = before > 0 ? own / before : 1.0 / static_cast<double>(pieces.size());
+      const double after = time.seconds > 0 ? time.seconds * slowdown * share : time.of(own);
+      piece->memory_rate = rate_over(piece->memory_rate, own, after);
+      own = after;
+    }
+    pieces.clear();
+  };
+  for (TemplateOp& op : template_.ops) {
+    if (op.stream != Stream::compute) continue;
+    const TemplateOp* last = pieces.empty() ? nullptr : pieces.back();
+    if (last == nullptr || op.op != last->op || op.pass != last->pass || op.other != last->other ||
+        op.part != last->part + 1)
+      replace();
+    pieces.push_back(&op);
+  }
+  replace();
 }
 
 Template TemplateWriter::finish(LaunchCost launch) && {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "sim/config/kernel_times.h"
 #include "sim/cost/kernel.h"
 #include "sim/lower/template.h"
 #include "sim/network/collective.h"
@@ -11,6 +12,9 @@ namespace stepsim {
 
 /// How a kernel uses SMs; its pool is not set.
 ProcessorClaim runner_of(const Kernel& kernel);
+
+/// The kernel with what costs.kernels says of it. It asks no more of the memory than before.
+Kernel with_time(const Kernel& kernel, const KernelTime& time, double slowdown);
 
 /// What launching costs the host: a launch a kernel and framework work an operator, or one launch
 /// of a captured graph. Pieces of a split operator and peer copies are issued inside one call: they
@@ -36,6 +40,9 @@ class TemplateWriter {
   void set_other(bool other) { other_ = other; }
   /// Gradients of `count` weights, each with a launch: here, or put off until `flush_weights`.
   void weight(OpKind op, const Kernel& kernel, int count = 1);
+  /// What follows are linears whose weights are frozen: they have no weight gradients.
+  void freeze(bool on) { frozen_ = on; }
+  bool frozen() const { return frozen_; }
   void defer_weights(bool on) { deferring_ = on; }
   bool deferring() const { return deferring_; }
   void flush_weights();
@@ -72,13 +79,17 @@ class TemplateWriter {
     wait(communicate(op, stream, cost));
   }
 
+  /// Lets costs.kernels have its say; given times hold for a device that is `slowdown` times
+  /// slower.
+  void replace_times(const KernelTimes& times, double slowdown);
   /// Fixes launch times. Drops launch edges that stream order and earlier launches imply (exact,
   /// not a heuristic).
   Template finish(LaunchCost launch) &&;
 
  private:
+  void compute_weight(OpKind op, const Kernel& kernel, int launches);
   Pass pass_;
-  bool captured_ = false, other_ = false, deferring_ = false;
+  bool captured_ = false, other_ = false, deferring_ = false, frozen_ = false;
   std::vector<DeferredKernel> deferred_;
   Template template_;
   std::vector<int32_t> pending_;

@@ -22,7 +22,7 @@ std::vector<Bucket> buffer_buckets(std::span<const Parameter> parameters,
     open = false;
   };
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
-    if (p->bytes != bytes) continue;
+    if (p->bytes != bytes || p->frozen) continue;
     if (p->alone) close();
     if (!open)
       buckets.push_back(
@@ -63,7 +63,15 @@ std::vector<Bucket> form_units(std::span<const Parameter> parameters, int64_t dp
     std::vector<Parameter> own(parameters.begin() + static_cast<std::ptrdiff_t>(begin),
                                parameters.begin() + static_cast<std::ptrdiff_t>(end));
     for (Parameter& p : own) p.alone = false;
-    units.push_back(form_buckets(own, std::nullopt, dp).front());
+    const std::vector<Bucket> trained = form_buckets(own, std::nullopt, dp);
+    Bucket unit{.first_owner = own.front().owner, .last_owner = own.front().owner};
+    if (!trained.empty()) unit = trained.front();
+    for (const Parameter& p : own) {
+      if (!p.frozen) continue;
+      unit.frozen += p.elements;
+      unit.parameter_bytes += static_cast<double>(p.elements) * p.bytes;
+    }
+    units.push_back(unit);
     end = begin;
   }
   return units;

@@ -16,13 +16,15 @@ namespace stepsim {
 struct Parameter {
   int64_t elements = 0;
   int owner = 0;
-  bool alone = false;  ///< gets a bucket of its own (a tied embedding on two pipeline ranks)
-  int bytes = 2;       ///< of one element when gathered: 1 for a weight kept in fp8
+  bool alone = false;   ///< gets a bucket of its own (a tied embedding on two pipeline ranks)
+  int bytes = 2;        ///< of one element when gathered: 1 for a weight kept in fp8
+  bool frozen = false;  ///< has no gradient: in no bucket, but gathered with an FSDP unit
 };
 
 /// A bucket's padded size and the units of work it covers.
 struct Bucket {
   int64_t elements = 0;
+  int64_t frozen = 0;                   ///< of an FSDP unit, beside them and without gradients
   int first_owner = 0, last_owner = 0;  ///< smallest and largest owner inside
   double parameter_bytes = 0;           ///< gathered by one rank; padding counts as its neighbours
   bool holds(int owner) const { return first_owner <= owner && owner <= last_owner; }

@@ -58,7 +58,7 @@ std::span<const ScheduleRow> schedule_rows() { return rows; }
 
 const ScheduleRow& schedule_row(ScheduleKind kind) { return rows[static_cast<size_t>(kind)]; }
 
-ScheduleShape schedule_shape(const Scenario& s) {
+ScheduleShape schedule_shape(const Scenario& s, double weight_memory) {
   ScheduleShape shape{.ranks = s.parallel.pp,
                       .chunks = s.parallel.chunks(),
                       .microbatches = static_cast<int>(s.batch.microbatches),
@@ -73,8 +73,7 @@ ScheduleShape schedule_shape(const Scenario& s) {
     shape.times = {.forward = s.costs->forward_seconds,
                    .input = s.costs->backward_input_seconds,
                    .weight = s.costs->backward_weight_seconds,
-                   .message = s.costs->p2p_seconds,
-                   .weight_memory = s.costs->weight_memory};
+                   .message = s.costs->p2p_seconds};
   } else if (s.schedule > ScheduleKind::interleaved) {
     shape.style = P2pStyle::asynchronous;  // their runtimes post messages as they are made
   } else if (s.overlap.overlap_p2p) {
@@ -83,6 +82,7 @@ ScheduleShape schedule_shape(const Scenario& s) {
   } else {
     shape.style = s.overlap.batch_p2p ? P2pStyle::batched : P2pStyle::blocking;
   }
+  shape.times.weight_memory = weight_memory;
   return shape;
 }
 

@@ -96,6 +96,7 @@ std::vector<VirtualStep> interleaved_order(int chunks, int microbatches, int gro
 /// Warm-up forwards of a rank: min(2 (P-1-p) + (VP-1) N, M VP); one more when combined.
 int interleaved_warmup(const ScheduleShape& shape, int rank);
 
-ScheduleShape schedule_shape(const Scenario& scenario);
+/// `weight_memory`: StageTimes', which takes the sizes of the model's activations to know.
+ScheduleShape schedule_shape(const Scenario& scenario, double weight_memory = 1);
 
 }  // namespace stepsim

@@ -1,6 +1,8 @@
 #include "sim/report/contention.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 #include <vector>
 
 #include "sim/base/units.h"
@@ -53,27 +55,32 @@ double lost_to_sms(const SharedKernel& kernel, const std::vector<Change>& change
 /// that hold SMs while they wait for a peer.
 std::vector<std::vector<Interval>> beside(const LoweredStep& step, const Timeline& timeline,
                                           const std::vector<std::vector<Change>>& changes) {
-  std::vector<std::vector<Interval>> intervals(step.devices.size());
-  const auto add = [&](uint32_t device, TaskId task) {
-    intervals[device].push_back(
-        {timeline.start_seconds[index(task)], timeline.finish_seconds[index(task)]});
+  std::vector<std::array<std::vector<Interval>, stream_count>> by_stream(step.devices.size());
+  const auto add = [&](StreamId stream, TaskId task) {
+    append(by_stream[device_of(stream)][static_cast<size_t>(stream_of(stream))],
+           {timeline.start_seconds[index(task)], timeline.finish_seconds[index(task)]});
   };
   for (uint32_t t = 0; t < step.graph.task_count(); ++t) {
     const StreamId stream = step.graph.streams[t];
     if (stream == no_stream || stream_of(stream) == Stream::compute) continue;
     if (row(label_of(step.graph, TaskId{t}).op).task_class == TaskClass::communication)
-      add(device_of(stream), TaskId{t});
+      add(stream, TaskId{t});
   }
-  for (const RendezvousMember& m : step.members) add(device_of(m.stream), m.transfer);
-  for (size_t d = 0; d < changes.size() && d < intervals.size(); ++d) {
+  for (const RendezvousMember& m : step.members) add(m.stream, m.transfer);
+
+  std::vector<std::vector<Interval>> intervals(step.devices.size());
+  for (size_t d = 0; d < intervals.size(); ++d) {
+    for (std::vector<Interval>& transfers : by_stream[d])
+      merge(intervals[d], interval_union(std::move(transfers)));
+    std::vector<Interval> holding;
     int64_t held = 0;
-    for (size_t i = 0; i < changes[d].size(); ++i) {
-      if (held > 0)
-        intervals[d].push_back({changes[d][i - 1].time_seconds, changes[d][i].time_seconds});
+    for (size_t i = 0; d < changes.size() && i < changes[d].size(); ++i) {
+      if (held > 0) append(holding, {changes[d][i - 1].time_seconds, changes[d][i].time_seconds});
       held += changes[d][i].sms;
     }
+    merge(intervals[d], holding);
+    intervals[d] = interval_union(std::move(intervals[d]));
   }
-  for (std::vector<Interval>& i : intervals) i = interval_union(std::move(i));
   return intervals;
 }
 

@@ -45,7 +45,8 @@ bool applies(Cause cause, const Scenario& s, const Report& r) {
     case Cause::exposed_edp:
       return kernels && s.model.moe.present() && p.edp() > 1;
     case Cause::exposed_offload:
-      return kernels && s.offloaded_layers > 0;
+      return kernels &&
+             (s.offloaded_layers > 0 || s.module_offload.any() || s.host_optimizer.any());
     case Cause::compute:
     case Cause::bubble:
     case Cause::skew:
@@ -139,6 +140,7 @@ std::string report_json(const Scenario& scenario, const Report& report,
   for (const PathPart& p : report.critical_path)
     out["critical_path"].push_back({{"kind", p.kind}, {"seconds", p.seconds}});
   out["faults"] = faults_json(report);
+  out["step_distribution"] = distribution_json(report);
   out["findings"] = findings_json(scenario.findings);
   out["effective"] = effective_json(scenario);
   out["not_modelled"] = scenario.not_modelled;

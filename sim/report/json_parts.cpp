@@ -45,6 +45,16 @@ Json faults_json(const Report& report) {
        {{"rank", f.critical_rank}, {"stage", f.critical_stage}, {"seconds", f.critical_seconds}}}};
 }
 
+Json distribution_json(const Report& report) {
+  if (!report.routing_samples) return nullptr;
+  const StepDistribution& d = *report.routing_samples;
+  return {{"samples", d.samples},
+          {"p50_seconds", d.p50_seconds},
+          {"mean_seconds", d.mean_seconds},
+          {"p90_seconds", d.p90_seconds},
+          {"max_seconds", d.max_seconds}};
+}
+
 Json findings_json(const std::vector<Finding>& findings) {
   Json out = Json::array();
   for (const Finding& f : findings)

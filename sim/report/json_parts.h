@@ -19,6 +19,8 @@ Json parsed_json(const std::string& text);
 /// null without injected faults.
 Json faults_json(const Report& report);
 Json memory_json(const std::optional<MemoryReport>& memory);
+/// Step times over samples of routing; null where there is one.
+Json distribution_json(const Report& report);
 Json findings_json(const std::vector<Finding>& findings);
 Json effective_json(const Scenario& scenario);
 Json mesh_json(const Scenario& scenario, const std::vector<Straddling>& straddling);

@@ -5,18 +5,8 @@
 namespace stepsim {
 namespace {
 
-bool earlier(const Interval& a, const Interval& b) { return a.start < b.start; }
-
-/// Appends, growing the last interval where they touch: the tasks of one stream come in time order.
-void append(std::vector<Interval>& intervals, Interval i) {
-  if (i.finish <= i.start) return;
-  if (!intervals.empty() && i.start <= intervals.back().finish &&
-      i.start >= intervals.back().start) {
-    intervals.back().finish = std::max(intervals.back().finish, i.finish);
-  } else {
-    intervals.push_back(i);
-  }
-}
+// An object, not a function: sorts take it in.
+constexpr auto earlier = [](const Interval& a, const Interval& b) { return a.start < b.start; };
 
 bool computes(TaskClass c) { return c == TaskClass::compute || c == TaskClass::optimizer; }
 
@@ -37,6 +27,22 @@ TaskId last_arrival(const LoweredStep& step, const Timeline& timeline, const Ren
 }
 
 }  // namespace
+
+void append(std::vector<Interval>& intervals, Interval i) {
+  if (i.finish <= i.start) return;
+  if (!intervals.empty() && i.start <= intervals.back().finish &&
+      i.start >= intervals.back().start) {
+    intervals.back().finish = std::max(intervals.back().finish, i.finish);
+  } else {
+    intervals.push_back(i);
+  }
+}
+
+void merge(std::vector<Interval>& all, const std::vector<Interval>& more) {
+  const auto middle = static_cast<std::ptrdiff_t>(all.size());
+  all.insert(all.end(), more.begin(), more.end());
+  std::inplace_merge(all.begin(), all.begin() + middle, all.end(), earlier);
+}
 
 std::vector<Interval> interval_union(std::vector<Interval> intervals) {
   if (!std::is_sorted(intervals.begin(), intervals.end(), earlier))
@@ -130,9 +136,7 @@ CommunicationTable communication(const LoweredStep& step, const Timeline& timeli
       const std::vector<Interval> transfers = interval_union(std::move(activity.transfers[c]));
       add(table.by_class[c], transfers, activity.waiting_seconds[c]);
       waiting += activity.waiting_seconds[c];
-      const auto middle = static_cast<std::ptrdiff_t>(all.size());
-      all.insert(all.end(), transfers.begin(), transfers.end());
-      std::inplace_merge(all.begin(), all.begin() + middle, all.end(), earlier);
+      merge(all, transfers);
     }
     if (std::find(present.begin(), present.end(), true) != present.end())
       add(table.overall, interval_union(std::move(all)), waiting);

@@ -39,6 +39,10 @@ struct CommunicationTable {
 struct Interval {
   double start = 0, finish = 0;
 };
+/// Appends, growing the last interval where they touch: the tasks of one stream come in time order.
+void append(std::vector<Interval>& intervals, Interval i);
+/// Both in ascending order of start.
+void merge(std::vector<Interval>& all, const std::vector<Interval>& more);
 /// Disjoint, ascending, without empty ones.
 std::vector<Interval> interval_union(std::vector<Interval> intervals);
 double length(const std::vector<Interval>& intervals);

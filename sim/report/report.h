@@ -13,6 +13,7 @@
 #include "sim/report/ledger.h"
 #include "sim/report/overlap.h"
 #include "sim/report/phases.h"
+#include "sim/report/step_distribution.h"
 
 namespace stepsim {
 
@@ -69,7 +70,8 @@ struct Report {
   std::vector<DeviceReport> devices;
   std::optional<MemoryReport> memory;
   std::vector<PathPart> critical_path;
-  std::optional<FaultCost> faults;  ///< absent without injected faults
+  std::optional<FaultCost> faults;                  ///< absent without injected faults
+  std::optional<StepDistribution> routing_samples;  ///< absent where tokens spread in one way
   std::vector<Straddling> straddling;
   std::vector<BucketRow> buckets;
   int64_t gpus = 0;

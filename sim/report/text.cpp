@@ -69,7 +69,7 @@ void write_title(Page& page, const Scenario& s, const Report& r) {
             layout, name(s.schedule), s.batch.microbatches);
   if (s.costs) {
     page.line("GBS {}, MBS {}; times per stage as given{}", s.batch.global, s.batch.micro,
-              s.model.layers > 0 ? "; the model and the cluster are not used" : ", no model");
+              s.model.layers > 0 ? "; kernels and the cluster are not used" : ", no model");
     return;
   }
   page.line("GBS {}, MBS {}, sequence {}, {}; {}, {} node{} of {} x {}", s.batch.global,
@@ -282,6 +282,13 @@ void write_faults(Page& page, const Scenario& s, const Report& r, const Millisec
   page.paragraph("Faults         ", text, 3);
 }
 
+void write_distribution(Page& page, const Report& r, const Milliseconds& ms) {
+  if (!r.routing_samples) return;
+  const StepDistribution& d = *r.routing_samples;
+  page.line("Routing        {} samples: step p50 {} ms, mean {} ms, p90 {} ms, max {} ms",
+            d.samples, ms(d.p50_seconds), ms(d.mean_seconds), ms(d.p90_seconds), ms(d.max_seconds));
+}
+
 void write_memory(Page& page, const MemoryReport& m) {
   const std::pair<std::string_view, double> classes[] = {
       {"parameters", m.sizes.parameters}, {"gradients", m.sizes.gradients},
@@ -375,6 +382,7 @@ std::string report_text(const Scenario& scenario, const Report& report) {
   write_path(page, report, ms);
   write_contention(page, report, ms);
   write_faults(page, scenario, report, ms);
+  write_distribution(page, report, ms);
   if (report.memory) write_memory(page, *report.memory);
   if (!scenario.costs) write_groups(page, scenario, report);
   write_findings(page, scenario);

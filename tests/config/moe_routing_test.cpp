@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -109,6 +110,44 @@ TEST_CASE("histogram: ranks hold consecutive experts; a load for each sample and
   CHECK(routing_load(routing, 4, 2, 1).by_rank == std::vector<double>{1.25, 0.75});
 }
 
+// A draw says which expert lies where: no token is lost, and on average no rank is favoured.
+TEST_CASE("samples of routing are placements of the same experts") {
+  MoeRouting routing = zipf(1.2);
+  const RoutingLoad expected = routing_load(routing, 8, 4, 2);
+  routing.draws = 400;
+  CHECK(routing_load(routing, 8, 4, 2).by_rank == expected.by_rank);
+  const std::vector<RoutingLoad> draws = routing_loads(routing, 8, 4, 2);
+  REQUIRE(draws.size() == 400);
+  std::vector<double> sums(4, 0);
+  for (const RoutingLoad& load : draws) {
+    CHECK(mean(load) == doctest::Approx(1).epsilon(1e-12));
+    CHECK(load.max == *std::max_element(load.by_rank.begin(), load.by_rank.end()));
+    for (size_t r = 0; r < 4; ++r) sums[r] += load.by_rank[r];
+  }
+  // The spread of one rank's load is below 0.5, that of a mean of 400 below 0.025.
+  for (const double sum : sums) CHECK(std::abs(sum / 400 - 1) < 4 * 0.025);
+  const auto first = [&](uint64_t seed) {
+    routing.seed = seed;
+    return routing_loads(routing, 8, 4, 2)[0].by_rank;
+  };
+  CHECK(first(7) == first(7));
+  CHECK(first(7) != first(8));
+}
+
+TEST_CASE("samples of hot ranks: as many are hot, others") {
+  MoeRouting routing{.kind = MoeRouting::Kind::hot_ranks, .hot_ranks = 1, .hot_share = 0.5};
+  routing.draws = 64;
+  std::vector<int> hot(4, 0);
+  for (const RoutingLoad& load : routing_loads(routing, 8, 4, 2)) {
+    std::vector<double> sorted = load.by_rank;
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t r = 0; r < 3; ++r) CHECK(sorted[r] == doctest::Approx(0.5 / 3 * 4));
+    CHECK(sorted[3] == doctest::Approx(2));
+    for (size_t r = 0; r < 4; ++r) hot[r] += load.by_rank[r] > 1;
+  }
+  for (const int times : hot) CHECK(times > 0);
+}
+
 TEST_CASE("costs.moe_routing is read, and gives no costs") {
   CHECK(mixtral("\"balanced\"").moe_routing.kind == MoeRouting::Kind::balanced);
   const Scenario s = mixtral(R"({"zipf": 0.8})");
@@ -117,6 +156,10 @@ TEST_CASE("costs.moe_routing is read, and gives no costs") {
   const Scenario hot = mixtral(R"({"hot_ranks": {"count": 1, "share": 0.5}})");
   CHECK(hot.moe_routing.hot_ranks == 1);
   CHECK(hot.moe_routing.hot_share == 0.5);
+  CHECK(hot.moe_routing.samples() == 1);
+  const Scenario drawn = mixtral(R"({"zipf": 0.8, "samples": 5, "seed": 3})");
+  CHECK(drawn.moe_routing.samples() == 5);
+  CHECK(drawn.moe_routing.seed == 3);
 }
 
 TEST_CASE("costs.moe_routing: a histogram beside the scenario, as CSV and as JSON") {
@@ -135,6 +178,9 @@ TEST_CASE("costs.moe_routing: a histogram beside the scenario, as CSV and as JSO
   write("none.json", "[[0,0,0,0,0,0,0,0]]");
   write("less.csv", "1,2,3,4,5,6,7,-8\n");
   write("empty.csv", "\n");
+  std::string long_file;
+  for (int row = 0; row < 1001; ++row) long_file += "1,2,3,4,5,6,7,8\n";
+  write("long.csv", long_file);
   const auto rows = [&](const char* name) {
     return mixtral(std::string(R"({"histogram": ")") + name + "\"}", scenario)
         .moe_routing.histogram;
@@ -152,6 +198,7 @@ TEST_CASE("costs.moe_routing: a histogram beside the scenario, as CSV and as JSO
   CHECK(refused("none.json").find("none.json#/0: must give a token") != std::string::npos);
   CHECK(refused("less.csv").find("from 0 to 1e15") != std::string::npos);
   CHECK(refused("empty.csv").find("holds no numbers") != std::string::npos);
+  CHECK(refused("long.csv").find("at most 1000 samples") != std::string::npos);
   CHECK(!refused("nowhere.csv").empty());
   std::filesystem::remove_all(folder);
 }
@@ -170,6 +217,11 @@ TEST_CASE("costs.moe_routing: what is refused") {
   has(R"({"zipf": 1, "hot_ranks": {}})", "got 2");
   has(R"({"zip": 1})",
       "x.json#/costs/moe_routing/zip: is no way to spread tokens; did you mean 'zipf'?");
+  has(R"({"samples": 4})", "must hold one of zipf, hot_ranks and histogram; got 0");
+  has(R"({"zipf": 1, "samples": 0})", "x.json#/costs/moe_routing/samples: ");
+  has(R"({"zipf": 1, "samples": 1001})", "x.json#/costs/moe_routing/samples: ");
+  has(R"({"zipf": 1, "seed": -1})", "x.json#/costs/moe_routing/seed: ");
+  has(R"({"histogram": "a.csv", "samples": 4})", "/samples: cannot be combined with histogram");
   has(R"({"zipf": -1})", "x.json#/costs/moe_routing/zipf: must be from 0");
   has(R"({"hot_ranks": {"count": 5, "share": 1}})", "/hot_ranks/count: ");
   has(R"({"hot_ranks": {"count": 1, "share": 0.2}})",

@@ -145,35 +145,35 @@ const std::vector<Row> recompute_rows{
      "error offload-excludes-recompute"},
     {"transformer_config.py: fine-grained offload names modules", dense,
      "m.fine_grained_activation_offloading=true env_vars.NVTE_CPU_OFFLOAD_V1=1", "",
-     "error offload-needs-modules; advice not-simulated-yet"},
+     "error offload-needs-modules"},
     {"transformer_config.py: modules that there are", dense,
      "m.fine_grained_activation_offloading=true m.offload_modules=[mlp] "
      "env_vars.NVTE_CPU_OFFLOAD_V1=1",
-     "", "error offload-module-unknown; advice not-simulated-yet"},
+     "", "error offload-module-unknown"},
     {"transformer_config.py: attn_proj only with core_attn", dense,
      "m.fine_grained_activation_offloading=true m.offload_modules=[attn_proj] "
      "env_vars.NVTE_CPU_OFFLOAD_V1=1",
-     "", "error offload-needs-core-attention; advice not-simulated-yet"},
+     "", "error offload-needs-core-attention"},
     {"transformer_config.py: one form of offload", dense,
      "m.fine_grained_activation_offloading=true m.offload_modules=[core_attn] "
      "env_vars.NVTE_CPU_OFFLOAD_V1=1 m.cpu_offloading=true m.cpu_offloading_num_layers=2",
-     "", "error offload-has-one-form; advice not-simulated-yet"},
+     "", "error offload-has-one-form"},
     {"transformer_config.py: not inside a MoE layer that runs again", experts,
      "m.fine_grained_activation_offloading=true m.offload_modules=[moe_act] "
      "env_vars.NVTE_CPU_OFFLOAD_V1=1 m.recompute_granularity=selective m.recompute_modules=[moe]",
-     "", "error offload-excludes-moe-recompute; advice not-simulated-yet"},
+     "", "error offload-excludes-moe-recompute"},
     {"transformer_config.py: Transformer Engine's layers only", dense,
      "m.fine_grained_activation_offloading=true m.offload_modules=[core_attn] "
      "env_vars.NVTE_CPU_OFFLOAD_V1=1 m.transformer_impl=local",
-     "", "error offload-needs-transformer-engine; advice not-simulated-yet"},
+     "", "error offload-needs-transformer-engine"},
     {"config.py: the engine's first interface from 2.10 on", dense,
      "m.fine_grained_activation_offloading=true m.offload_modules=[core_attn] "
      "software.transformer_engine=2.10",
-     "", "error offload-needs-first-interface; advice not-simulated-yet"},
+     "", "error offload-needs-first-interface"},
     {"config.py: not before", dense,
      "m.fine_grained_activation_offloading=true m.offload_modules=[core_attn] "
      "software.transformer_engine=2.9",
-     "", "advice not-simulated-yet"},
+     "", ""},
     {"config.py: deterministic training excludes the fused loss", dense,
      "m.deterministic_mode=true env_vars.NCCL_ALGO=Ring", "",
      "error deterministic-excludes-loss-fusion"},

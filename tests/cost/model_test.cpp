@@ -224,3 +224,33 @@ TEST_CASE("activations without the MLP, and what it holds while it runs again, b
   s.parallel.sequence_parallel = true;
   CHECK(mlp_bytes(s, 0, false) == sbh * (2 + 16 + 8) / 4);
 }
+
+// Qi et al. 2023, arXiv 2401.10241, table 1: of (34h + 5as) sb bytes of a layer the weight half of
+// its backward needs 32h sb. Without masks and materialised scores only the log-sum-exp goes, 4
+// bytes a head of the 32h.
+TEST_CASE("what the weight half of a backward still needs of the activations") {
+  Scenario s;
+  s.model.layers = 22;
+  s.model.hidden = 2304;
+  s.model.heads = s.model.query_groups = 24;
+  s.model.head_dim = 96;
+  s.model.ffn_hidden = 9216;
+  s.model.gated_mlp = false;
+  s.model.hidden_dropout = true;
+  s.batch = {.global = 1, .micro = 1, .sequence = 1024, .microbatches = 1};
+  s.cluster.stack.fused_attention = false;
+  constexpr double h = 2304, scores = 5.0 * 24 * 1024;
+  CHECK(weight_half_share(s) == doctest::Approx(32 * h / (34 * h + scores)).epsilon(1e-12));
+  s.parallel.tp = 8;  // all of it is sharded
+  s.parallel.sequence_parallel = true;
+  CHECK(weight_half_share(s) == doctest::Approx(32 * h / (34 * h + scores)).epsilon(1e-12));
+  s.recompute_modules.core_attn = true;
+  CHECK(weight_half_share(s) == doctest::Approx(32.0 / 34).epsilon(1e-12));
+  s.recompute_modules.core_attn = false;
+  s.cluster.stack.fused_attention = true;
+  s.model.hidden_dropout = false;
+  CHECK(weight_half_share(s) == doctest::Approx(32 * h / (32 * h + 4 * 24)).epsilon(1e-12));
+  s.recompute = Recompute::full_uniform;  // the weight half reads what was made again
+  CHECK(weight_half_share(s) == 1);
+  CHECK(weight_half_share(Scenario{}) == 1);
+}

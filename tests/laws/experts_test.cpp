@@ -184,3 +184,67 @@ TEST_CASE("law: padding to capacity hides skew") {
   s["costs"]["moe_routing"] = {{"hot_ranks", {{"count", 1}, {"share", 0.5}}}};
   CHECK(relative(seconds_of(read(s)), even) <= 1e-9);
 }
+
+// Megatron-Core's combined schedule merges a forward with a whole backward
+// (pipeline_parallel/combined_1f1b.py); zero-bubble schedules run its halves apart.
+TEST_CASE("law: EP overlap beside a zero-bubble schedule is the step without it, and said") {
+  const Layout layout{.dp = 4, .pp = 2, .microbatches = 4, .layers = 2};
+  for (const char* schedule : {"zb_h1", "zb_h2", "zb_1p", "zb_2p", "zb_v"}) {
+    const auto with = [&](bool overlap, bool delay) {
+      nlohmann::json json = experts_json("qwen3-30b-a3b", "dgx-h100", layout,
+                                         {.ep = 4, .overlap = overlap, .delay = delay});
+      json["pipeline"]["schedule"] = schedule;
+      return read(json);
+    };
+    CAPTURE(schedule);
+    const Scenario s = with(true, true);
+    CHECK(step_of(s).timeline.finish_seconds ==
+          step_of(with(false, false)).timeline.finish_seconds);
+    for (const char* key : {"overlap_moe_expert_parallel_comm", "delay_wgrad_compute"}) {
+      CHECK(s.effective.at(std::string("model.") + key) == "false");
+      const auto said = std::find_if(s.findings.begin(), s.findings.end(), [&](const Finding& f) {
+        return f.key == std::string("comm_overlap.") + key;
+      });
+      REQUIRE(said != s.findings.end());
+      CHECK(said->kind == Finding::Kind::silent);
+      CHECK(said->effective == "false");
+    }
+  }
+}
+
+// Megatron-Core model_chunk_schedule_plan.py: the stream of the all-to-alls may outrank the compute
+// stream. Then their kernels do not stand behind one that becomes ready at the same instant.
+TEST_CASE(
+    "law: high_priority_a2a_comm_stream decides who gets SMs first, and only with EP overlap") {
+  const Layout layout{.dp = 8, .microbatches = 4, .layers = 2};
+  const auto run = [&](bool overlap, bool priority) {
+    nlohmann::json json =
+        experts_json("qwen3-30b-a3b", "dgx-h100", layout, {.ep = 8, .overlap = overlap});
+    json["env_vars"]["CUDA_DEVICE_MAX_CONNECTIONS"] = 32;
+    if (priority) json["model"]["high_priority_a2a_comm_stream"] = true;
+    const Scenario s = read(json);
+    const bool dropped = std::any_of(s.findings.begin(), s.findings.end(), [](const Finding& f) {
+      return f.id == "a2a-priority-needs-ep-overlap";
+    });
+    CHECK(dropped == (priority && !overlap));
+    return step_of(s);
+  };
+  const auto standing_behind = [](const Simulation& s) {
+    const TaskGraph& graph = s.lowered.graph;
+    std::pair<int, int> count;  // of all-to-alls, and of them those that yield
+    for (const FlowRow& flow : graph.flows) {
+      if (row(Label::unpack(graph.labels[index(flow.task)]).op).comm != CommClass::ep) continue;
+      for (const ProcessorClaim& claim : graph.processor_claims_of(flow)) {
+        ++count.first;
+        count.second += claim.yields;
+      }
+    }
+    return count;
+  };
+  const Simulation plain = run(true, false), first = run(true, true);
+  const auto [all, yielding] = standing_behind(plain);
+  CHECK(all > 0);
+  CHECK(yielding == all);
+  CHECK(standing_behind(first).second == 0);
+  CHECK(run(false, true).timeline.finish_seconds == run(false, false).timeline.finish_seconds);
+}

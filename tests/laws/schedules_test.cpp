@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "sim/lower/inventory.h"
 #include "sim/parallel/schedule.h"
 #include "tests/laws/layout.h"
 
@@ -262,4 +263,26 @@ TEST_CASE("law: the period is what one more step in a row takes") {
     CAPTURE(schedule);
     CHECK(relative(in_a_row(12) - in_a_row(11), seconds_of(s)) < 1e-9);
   }
+}
+
+// The input half of a backward frees scores and dropout masks, the weight half the rest (Qi et al.
+// 2023, table 1: (34h + 5as) sb a layer, of which the weight half needs 32h sb).
+TEST_CASE("law: each half of a backward frees what only it reads") {
+  Layout l{.pp = 2, .layers = 3, .sequence = 1024};
+  nlohmann::json json = scenario_json("gpt-22b", "dgx-a100", l);
+  json["model"]["hidden_dropout"] = 0.1;
+  json["model"]["attention_backend"] = "unfused";
+  const auto peak = [&](const std::string& line) {
+    json["pipeline"]["order"] = {line, line};
+    const Scenario s = read(json);
+    const double held = step_of(s).lowered.memory[0].activations;
+    CHECK(inventory(s)[0].memory.activations == held);
+    return held;
+  };
+  constexpr double h = 6144, a = 64, sequence = 1024, layers = 3;
+  const double all = layers * sequence * (34 * h + 5 * a * sequence),
+               weight_half = layers * sequence * 32 * h;
+  CHECK(peak("F0 F1 I0 W0 I1 W1") == doctest::Approx(2 * all).epsilon(1e-12));
+  CHECK(peak("F0 I0 F1 W0 I1 W1") == doctest::Approx(weight_half + all).epsilon(1e-12));
+  CHECK(peak("F0 I0 W0 F1 I1 W1") == doctest::Approx(all).epsilon(1e-12));
 }

@@ -43,6 +43,7 @@ TEST_CASE("the contract: keys of stepsim.report/1, in order") {
                                             "memory",
                                             "critical_path",
                                             "faults",
+                                            "step_distribution",
                                             "findings",
                                             "effective",
                                             "not_modelled",
