@@ -113,7 +113,12 @@ std::string report_json(const Scenario& scenario, const Report& report,
   out["version"] = STEPSIM_VERSION;
   out["scenario"] = scenario.resolved_json.empty() ? Json() : parsed_json(scenario.resolved_json);
   out["step_time_seconds"] = report.step_seconds;
-  out["interval"] = nullptr;
+  out["interval"] = report.interval ? Json{{"low_seconds", report.interval->low_seconds},
+                                           {"high_seconds", report.interval->high_seconds},
+                                           {"level", report.interval->level},
+                                           {"widest", std::string(report.interval->widest)},
+                                           {"widest_share", report.interval->widest_share}}
+                                    : Json();
   out["tokens_per_second_per_gpu"] = or_null(report.tokens_per_second_per_gpu);
   out["model_tflops_per_gpu"] = report.model_flops_per_second_per_gpu
                                     ? Json(*report.model_flops_per_second_per_gpu / 1e12)

@@ -10,6 +10,7 @@
 #include "sim/parallel/mesh.h"
 #include "sim/report/contention.h"
 #include "sim/report/critical_path.h"
+#include "sim/report/interval.h"
 #include "sim/report/ledger.h"
 #include "sim/report/overlap.h"
 #include "sim/report/phases.h"
@@ -55,6 +56,7 @@ struct FaultCost {
 /// model.
 struct Report {
   double step_seconds = 0;
+  std::optional<StepInterval> interval;  ///< absent where costs are given
   std::optional<double> tokens_per_second_per_gpu;
   std::optional<double> model_flops_per_second_per_gpu;
   std::optional<double> mfu, hfu;

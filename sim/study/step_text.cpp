@@ -37,10 +37,11 @@ std::string validation_text(const StepValidation& v) {
   text += step_line(v.overall);
   if (const RelativeErrors& s = v.overall.scored; s.count > 0)
     text += fmt::format(
-        "scored (tier A, newest of its source, one vote a scenario): {} of them, mean {:.1f} %, "
-        "90th "
-        "percentile {:.1f} %, worst {:.1f} %, bias {:+.1f} %\n",
-        s.count, 100 * s.mean_abs, 100 * s.p90_abs, 100 * s.max_abs, 100 * s.bias);
+        "scored (tier A, newest of its source, one vote a scenario): {} of them, mean {:.1f} %,\n"
+        "  90th percentile {:.1f} %, worst {:.1f} %, bias {:+.1f} %; {:.0f} % of times inside the "
+        "80 % interval\n",
+        s.count, 100 * s.mean_abs, 100 * s.p90_abs, 100 * s.max_abs, 100 * s.bias,
+        100 * v.overall.inside);
   std::map<std::string, int> failures, assumed;
   for (const MeasuredStep& row : v.rows) {
     if (!row.failure.empty()) ++failures[row.failure];
@@ -65,6 +66,8 @@ std::string validation_json(const StepValidation& v) {
                     {"measured_seconds",
                      row.measured_seconds > 0 ? ordered_json(row.measured_seconds) : nullptr},
                     {"predicted_seconds", ran ? ordered_json(row.predicted_seconds) : nullptr},
+                    {"low_seconds", ran ? ordered_json(row.low_seconds) : nullptr},
+                    {"high_seconds", ran ? ordered_json(row.high_seconds) : nullptr},
                     {"relative_error", ran ? ordered_json(row.error()) : nullptr},
                     {"assumed", row.assumed},
                     {"failure", ran ? ordered_json(nullptr) : ordered_json(row.failure)}});

@@ -42,9 +42,12 @@ void predict_step(MeasuredStep& row, const json& scenario, const std::string& pl
                   const DataPaths& data) {
   try {
     const auto outcome = simulate(read_row(scenario, place, data, row.assumed));
-    if (const auto* done = std::get_if<Simulation>(&outcome))
-      row.predicted_seconds = done->report.step_seconds;
-    else
+    if (const auto* done = std::get_if<Simulation>(&outcome)) {
+      const Report& report = done->report;
+      row.predicted_seconds = report.step_seconds;
+      row.low_seconds = report.interval ? report.interval->low_seconds : report.step_seconds;
+      row.high_seconds = report.interval ? report.interval->high_seconds : report.step_seconds;
+    } else
       row.failure = "the step cannot finish: " + std::get<Stall>(outcome).waits.front();
   } catch (const Error& error) {
     row.failure = error.pointer() + ": " + error.message();
@@ -65,20 +68,25 @@ MeasuredStep measured_step(const Reader& top) {
 }
 
 StepCell cell_of(const std::string& group, const std::vector<const MeasuredStep*>& rows) {
-  StepCell cell{group, {}, {}, 0};
+  StepCell cell{group, {}, {}, 0, 0};
   std::vector<double> all, scored;
   std::map<std::string, std::vector<double>> votes;
+  int inside = 0, of_scored = 0;
   for (const MeasuredStep* row : rows) {
     if (!row->failure.empty()) {
       ++cell.failed;
       continue;
     }
     all.push_back(row->error());
-    if (row->scored) votes[row->scenario].push_back(row->error());
+    if (!row->scored) continue;
+    votes[row->scenario].push_back(row->error());
+    ++of_scored;
+    inside += row->inside();
   }
   for (const auto& [scenario, errors] : votes)
     scored.push_back(std::accumulate(errors.begin(), errors.end(), 0.0) /
                      static_cast<double>(errors.size()));
+  cell.inside = of_scored > 0 ? static_cast<double>(inside) / of_scored : 0;
   cell.all = statistics_of(all);
   cell.scored = statistics_of(scored);
   return cell;

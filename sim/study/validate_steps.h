@@ -22,10 +22,14 @@ struct MeasuredStep {
   bool scored = false;
   std::string scenario;  ///< id of the first row that ran the same: they share one vote
   double measured_seconds = 0;
-  double predicted_seconds = 0;      ///< 0 when `failure` says why there is none
-  std::vector<std::string> assumed;  ///< dotted keys that nobody published
+  double predicted_seconds = 0;              ///< 0 when `failure` says why there is none
+  double low_seconds = 0, high_seconds = 0;  ///< the prediction's interval
+  std::vector<std::string> assumed;          ///< dotted keys that nobody published
   std::string failure;
 
+  bool inside() const {
+    return low_seconds <= measured_seconds && measured_seconds <= high_seconds;
+  }
   double error() const { return predicted_seconds / measured_seconds - 1; }
 };
 
@@ -34,6 +38,7 @@ struct StepCell {
   std::string group;
   RelativeErrors all, scored;
   int failed = 0;
+  double inside = 0;  ///< share of the scored whose measured time lies in its interval
 };
 struct StepValidation {
   std::vector<MeasuredStep> rows;
