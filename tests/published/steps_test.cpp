@@ -55,6 +55,25 @@ TEST_CASE("published steps: how near a sample of them comes") {
   }
 }
 
+// Two in three to nineteen in twenty of every other row: four in five of all (README).
+TEST_CASE("published steps: measured times lie in the 80 % interval about as often as it says") {
+  int inside = 0, scored = 0;
+  for (const char* name : {"dense", "moe", "low_precision"}) {
+    const StepValidation v = validate_steps("tests/published/" + std::string(name) + ".jsonl",
+                                            published_data(), quick() ? 8 : 2);
+    for (const MeasuredStep& row : v.rows) {
+      if (!row.scored || !row.failure.empty()) continue;
+      ++scored;
+      inside += row.inside();
+      CHECK(row.low_seconds < row.predicted_seconds);
+      CHECK(row.high_seconds > row.predicted_seconds);
+    }
+  }
+  fmt::print("{} of {} inside\n", inside, scored);
+  CHECK(inside >= scored * 2 / 3);
+  CHECK(inside <= scored * 19 / 20);
+}
+
 TEST_CASE("published steps: all are read, and what is refused says why") {
   std::map<std::string, int> reasons;
   int accepted = 0, all = 0;
