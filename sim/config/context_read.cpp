@@ -61,12 +61,12 @@ void check_heads(const ScenarioSections& sections, Scenario& scenario, const Con
 void check_kind(const ScenarioSections& sections, Scenario& scenario, const ContextRow& row,
                 int layer, bool hierarchical) {
   const Reader& model = sections.model;
-  if (scenario.parallel.cp < 2) return;
   const nlohmann::json* sizes = model.find(hierarchy);
   if (row.kind == ContextKind::a2a_p2p && !hierarchical)
     refuse(sections, scenario, model, kind_key, "a2a-p2p-needs-hierarchy",
            "'a2a+p2p' needs hierarchical_context_parallel_sizes");
-  else if (row.kind == ContextKind::a2a_p2p && sizes->size() != 2)
+  if (scenario.parallel.cp < 2) return;
+  if (row.kind == ContextKind::a2a_p2p && hierarchical && sizes->size() != 2)
     refuse(sections, scenario, model, hierarchy, "a2a-p2p-has-two-levels",
            "must hold two sizes, of the all-to-all and of the ring; got " +
                text(static_cast<int64_t>(sizes->size())));

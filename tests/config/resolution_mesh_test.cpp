@@ -32,6 +32,8 @@ const std::vector<Row> mesh_rows{
      "cp=4 m.hierarchical_context_parallel_sizes=[2,4]", "", "error hierarchical-cp-product"},
     {"config.py: a2a+p2p needs hierarchical sizes (B4)", dense, "cp=4 m.cp_comm_type=a2a+p2p", "",
      "error a2a-p2p-needs-hierarchy"},
+    {"config.py: even without context parallelism", dense, "m.cp_comm_type=a2a+p2p", "",
+     "error a2a-p2p-needs-hierarchy"},
     {"config.py: a2a+p2p with them", dense,
      "cp=4 m.cp_comm_type=a2a+p2p m.hierarchical_context_parallel_sizes=[2,2]", "", ""},
     {"context_parallel.py: an all-to-all and a ring, no third level", dense,
