@@ -38,6 +38,9 @@ bool read_hierarchy(const ScenarioSections& sections, Scenario& scenario) {
     product = std::min<int64_t>(product * n.get<int64_t>(), int64_t{1} << 40);
   }
   const int cp = scenario.parallel.cp;
+  if (sections.dist.boolean("use_decentralized_pg", false))
+    refuse(sections, scenario, model, hierarchy, "hierarchical-cp-excludes-decentralized-groups",
+           "must be null with dist.use_decentralized_pg: those groups have no levels");
   if (product != cp)
     refuse(sections, scenario, model, hierarchy, "hierarchical-cp-product",
            "must multiply to context_parallel_size " + text(cp) + "; got " + text(product));

@@ -36,6 +36,10 @@ const std::vector<Row> mesh_rows{
      "error a2a-p2p-needs-hierarchy"},
     {"config.py: a2a+p2p with them", dense,
      "cp=4 m.cp_comm_type=a2a+p2p m.hierarchical_context_parallel_sizes=[2,2]", "", ""},
+    {"config.py: levels need global process groups", dense,
+     "cp=4 m.cp_comm_type=a2a+p2p m.hierarchical_context_parallel_sizes=[2,2] "
+     "dist.use_decentralized_pg=true",
+     "", "error hierarchical-cp-excludes-decentralized-groups"},
     {"context_parallel.py: an all-to-all and a ring, no third level", dense,
      "cp=4 m.cp_comm_type=a2a+p2p m.hierarchical_context_parallel_sizes=[4]", "",
      "error a2a-p2p-has-two-levels"},
