@@ -22,7 +22,8 @@ using Kind = Finding::Kind;
 /// Without it a configured pipeline is not reached. A bulk communicator cannot reduce.
 void resolve_reduced_dgrads(bool on, TpOverlaps& methods) {
   using enum TpGemm;
-  for (const auto& [dgrad, wgrad] : {std::pair{qkv_dgrad, qkv_wgrad}, {fc1_dgrad, fc1_wgrad}}) {
+  for (const auto& [dgrad, wgrad] :
+       {std::pair{qkv_dgrad, qkv_wgrad}, std::pair{fc1_dgrad, fc1_wgrad}}) {
     TpOverlap& method = methods[static_cast<size_t>(dgrad)];
     if (on) methods[static_cast<size_t>(wgrad)] = {};
     if (on == (method.method == TpMethod::bulk)) method = {};

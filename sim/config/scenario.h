@@ -19,6 +19,7 @@
 #include "sim/config/moe_runtime.h"
 #include "sim/config/parallelism.h"
 #include "sim/config/precision.h"
+#include "sim/config/recompute.h"
 #include "sim/config/software.h"
 
 namespace stepsim {
@@ -64,13 +65,6 @@ struct Overlap {
   int wgrad_deferral_limit = -1;
 };
 
-/// recompute_modules, as asked for; none unless recompute is selective.
-struct RecomputeModules {
-  bool core_attn = false, layernorm = false, mlp = false, moe = false, moe_act = false,
-       shared_experts = false, mla_up_proj = false, gdn_norm_out = false;
-};
-/// Whose forward runs again: the modules of RecomputeModules, if any, or that of whole layers.
-enum class Recompute { modules, full_uniform, full_block };
 /// cross_entropy_fusion_impl: passes over the fp32 logits differ.
 enum class CrossEntropy { unfused, native, te };
 

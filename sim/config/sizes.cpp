@@ -177,7 +177,10 @@ double estimated_tasks(const Scenario& scenario, int64_t device_count) {
   const auto devices = static_cast<double>(device_count);
   const bool apart = device_count > p.pp;  // then any stage may have most of the devices
   const double collective = p.tp * p.cp * p.dp > 1 && apart ? 3 : 1;
-  const double chunks = devices * p.chunks(), step = 100 * chunks;
+  const double chunks = devices * p.chunks();
+  // Two updates on the host at most, each in 32 pieces of two copies, their launches and an update.
+  const HostOptimizer& host = scenario.host_optimizer;
+  const double step = 100 * chunks + (host.any() ? devices * 10 * (host.overlap ? 32 : 1) : 0);
   const auto microbatches = static_cast<double>(scenario.batch.microbatches);
   // Two passes, one of them in halves, and two transfers, which are asynchronous.
   const double delays = scenario.faults.ranks.empty() ? 0 : 2;

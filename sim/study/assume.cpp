@@ -48,6 +48,20 @@ void split(json& scenario, const Scenario& resolved, std::vector<std::string>& a
   assumed.push_back("model.pipeline_model_parallel_layout");
 }
 
+/// Rows name a scheme alone. The recipes that NVIDIA measures by put adapters beside qkv only
+/// (Megatron-Bridge src/megatron/bridge/perf_recipes/llama, NeMo nemo/collections/llm/recipes,
+/// performance_mode), and none of them shards parameters: rows that do are of AutoModel, which
+/// adapts all linears as the class does.
+void target(json& scenario, const Scenario& resolved, std::vector<std::string>& assumed) {
+  if (!resolved.adapters.present() || resolved.data_parallel.fully_sharded != FullySharded::none)
+    return;
+  json& peft = scenario["peft"];
+  for (const char* key : {"target_modules", "_target_"})
+    if (peft.contains(key)) return;
+  peft["target_modules"] = json::array({"linear_qkv"});
+  assumed.push_back("peft.target_modules");
+}
+
 }  // namespace
 
 std::string even_layout(int layers, int prediction_modules, int stages) {
@@ -88,6 +102,7 @@ std::vector<std::string> assume(json& scenario, const Scenario& resolved) {
       assumed.push_back(std::string(row.section) + "." + key);
     }
   }
+  target(scenario, resolved, assumed);
   return assumed;
 }
 

@@ -9,8 +9,8 @@
 
 namespace stepsim {
 
-/// Changes `scenario` so that what `resolved` was refused for holds, and says which dotted keys
-/// were assumed; empty where nothing can be.
+/// Changes `scenario` so that what `resolved` was refused for holds, names the modules of adapters
+/// where it does not, and says which dotted keys were assumed; empty where nothing can be.
 std::vector<std::string> assume(nlohmann::json& scenario, const Scenario& resolved);
 
 /// A layout of `stages` virtual stages: embedding, loss and prediction modules count as a layer

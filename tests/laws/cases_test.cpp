@@ -64,10 +64,10 @@ TEST_CASE("case: attention recompute saves nothing under fused attention, much w
 }
 
 // NVIDIA-NeMo/Megatron-Bridge pull 3862: Qwen3-30B-A3B, 16 H100, EP16 all-to-all over two nodes:
-// 41.25 s, 31.31 s with overlap, 31.20 s with delayed weight gradients too. Here 1.5 times,
-// not 1.3: the transfers hide better than they do there.
+// 41.25 s, 31.31 s with overlap, 31.20 s with delayed weight gradients too: 1.32 times. The more
+// microbatches, the less weighs the one that nothing overlaps.
 TEST_CASE("case: expert overlap over the network pays; delayed weight gradients add nothing more") {
-  json qwen = training("dgx-h100", 16, "qwen3-30b-a3b", 64, 1, 4096);
+  json qwen = training("dgx-h100", 16, "qwen3-30b-a3b", 128, 1, 4096);
   qwen["model"]["expert_model_parallel_size"] = 16;
   qwen["model"]["moe_token_dispatcher_type"] = "alltoall";
   qwen["comm_overlap"] = {{"tp_comm_overlap", false}};
@@ -77,7 +77,7 @@ TEST_CASE("case: expert overlap over the network pays; delayed weight gradients 
   qwen["comm_overlap"]["delay_wgrad_compute"] = true;
   const double delayed = seconds_of(read(qwen));
   CHECK(plain / overlapped > 1.2);
-  CHECK(plain / overlapped < 1.6);
+  CHECK(plain / overlapped < 1.45);
   CHECK(std::abs(delayed / overlapped - 1) < 0.02);
 }
 

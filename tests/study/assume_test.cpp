@@ -65,3 +65,25 @@ TEST_CASE("sequence parallelism that experts need, where the row does not deny i
                  {"tensor_model_parallel_size", 2},
                  {"expert_model_parallel_size", 8}}) == Keys{"model.sequence_parallel"});
 }
+
+// Megatron-Bridge perf_recipes/llama: cfg.peft.target_modules = ["linear_qkv"].
+TEST_CASE("adapters of a row that names a scheme alone") {
+  const auto targets = [](json peft, json ddp = json::object()) {
+    json s{{"cluster", {{"system", "dgx-h100"}, {"nodes", 1}}},
+           {"model", {{"hf_config", "llama3-8b"}}},
+           {"peft", std::move(peft)},
+           {"ddp", std::move(ddp)},
+           {"dataset", {{"seq_length", 4096}}},
+           {"train", {{"global_batch_size", 32}}}};
+    const Keys keys =
+        assume(s, read_scenario_text(s.dump(), "x.json", {}, "", find_data(), Strictness::collect));
+    return std::pair(keys, s["peft"].value("target_modules", json()).dump());
+  };
+  CHECK(targets({{"scheme", "lora"}}) ==
+        std::pair(Keys{"peft.target_modules"}, std::string(R"(["linear_qkv"])")));
+  CHECK(targets({{"scheme", "lora"}, {"target_modules", {"linear_fc1"}}}) ==
+        std::pair(Keys{}, std::string(R"(["linear_fc1"])")));
+  CHECK(targets({{"scheme", "lora"}}, {{"use_megatron_fsdp", true},
+                                       {"data_parallel_sharding_strategy", "optim_grads_params"}})
+            .first.empty());
+}
