@@ -122,7 +122,7 @@ void read_capacity(const ScenarioSections& sections, Scenario& scenario) {
   moe.paged_stash = model.boolean("moe_paged_stash", false);
 }
 
-/// Room by rank, its pages, padding of the routing map: what they need.
+/// Room by rank, padding of tokens and of the routing map: what they need.
 void check_room(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
   const MoeRuntime& moe = scenario.moe_runtime;
@@ -134,9 +134,6 @@ void check_room(const ScenarioSections& sections, Scenario& scenario) {
   else if (model.has(room) && !moe.op_fuser)
     refuse(sections, scenario, model, room, "rank-capacity-needs-op-fuser",
            "needs use_transformer_engine_op_fuser");
-  if (moe.paged_stash && !model.has(room))
-    refuse(sections, scenario, model, "moe_paged_stash", "paged-stash-needs-rank-capacity",
-           "needs " + room);
   if (moe.dispatcher == Dispatcher::deepep && moe.pad_to_capacity)
     refuse(sections, scenario, model, "moe_pad_expert_input_to_capacity", "deepep-excludes-padding",
            "cannot be combined with the flex dispatcher's deepep");

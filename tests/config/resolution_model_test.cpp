@@ -115,8 +115,6 @@ const std::vector<Row> model_rows{
      "ep=8 m.moe_token_dispatcher_type=flex m.moe_flex_dispatcher_backend=hybridep "
      "m.moe_expert_rank_capacity_factor=1.5",
      "", "error rank-capacity-needs-op-fuser"},
-    {"transformer_config.py: pages need that room", experts, "m.moe_paged_stash=true", "",
-     "error paged-stash-needs-rank-capacity"},
     {"transformer_config.py: padding of the routing map is for fp8", experts,
      "m.moe_token_dispatcher_type=alltoall m.moe_router_padding_for_quantization=true", "",
      "error router-padding-needs-quantization"},
