@@ -38,6 +38,9 @@ bool read_hierarchy(const ScenarioSections& sections, Scenario& scenario) {
     product = std::min<int64_t>(product * n.get<int64_t>(), int64_t{1} << 40);
   }
   const int cp = scenario.parallel.cp;
+  if (sections.dist.boolean("use_decentralized_pg", false))
+    refuse(sections, scenario, model, hierarchy, "hierarchical-cp-excludes-decentralized-groups",
+           "must be null with dist.use_decentralized_pg: those groups have no levels");
   if (product != cp)
     refuse(sections, scenario, model, hierarchy, "hierarchical-cp-product",
            "must multiply to context_parallel_size " + text(cp) + "; got " + text(product));
@@ -61,12 +64,12 @@ void check_heads(const ScenarioSections& sections, Scenario& scenario, const Con
 void check_kind(const ScenarioSections& sections, Scenario& scenario, const ContextRow& row,
                 int layer, bool hierarchical) {
   const Reader& model = sections.model;
-  if (scenario.parallel.cp < 2) return;
   const nlohmann::json* sizes = model.find(hierarchy);
   if (row.kind == ContextKind::a2a_p2p && !hierarchical)
     refuse(sections, scenario, model, kind_key, "a2a-p2p-needs-hierarchy",
            "'a2a+p2p' needs hierarchical_context_parallel_sizes");
-  else if (row.kind == ContextKind::a2a_p2p && sizes->size() != 2)
+  if (scenario.parallel.cp < 2) return;
+  if (row.kind == ContextKind::a2a_p2p && hierarchical && sizes->size() != 2)
     refuse(sections, scenario, model, hierarchy, "a2a-p2p-has-two-levels",
            "must hold two sizes, of the all-to-all and of the ring; got " +
                text(static_cast<int64_t>(sizes->size())));

@@ -133,7 +133,7 @@ void resolve_all_to_all_overlap(const ScenarioSections& sections, Scenario& scen
     refuse(sections, scenario, model, dispatch_key, "dispatch-overlap-has-one-form",
            "cannot be combined with overlap_moe_expert_parallel_comm or delay_wgrad_compute");
   const std::string early_key = "ep_overlap_early_attn_memory_release";
-  if (scenario.model.moe.present() && !overlap && model.boolean(early_key, false))
+  if (model.boolean(early_key, false) && !overlap)
     refuse(sections, scenario, model, early_key, "early-release-needs-ep-overlap",
            "needs overlap_moe_expert_parallel_comm");
   if (!overlap && scenario.moe_runtime.high_priority_stream) {

@@ -1,5 +1,7 @@
 // CUDA graphs: who captures them and what they hold (Megatron-Core transformer_config.py,
 // cuda_graph_impl and cuda_graph_scope; enums.py, CudaGraphScope).
+#include "sim/config/graphs.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -31,27 +33,41 @@ Names read_scope(const Reader& model) {
 
 }  // namespace
 
-void resolve_graphs(const ScenarioSections& sections, Scenario& scenario) {
+Graphs::Graphs(const Reader& model) {
   static const Names impls{"none", "local", "transformer_engine", "full_iteration"};
+  impl = model.choice("cuda_graph_impl", "none", impls);
+  asked = scope = read_scope(model);
+  if (impl != "local" || iteration()) return;
+  const bool router = captures("moe_router"), preprocess = captures("moe_preprocess");
+  if (preprocess && !router) scope.emplace_back("moe_router");
+  if (router && !preprocess) scope.emplace_back("moe_preprocess");
+}
+
+bool Graphs::captures(std::string_view name) const { return holds(scope, name); }
+
+void resolve_graphs(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
-  const std::string impl = model.choice("cuda_graph_impl", "none", impls);
-  const Names asked = read_scope(model);
-  Names scope = asked;
-  const auto dropped = [&](const std::string& why) {
-    add_finding(scenario, model, "cuda_graph_scope", "graph-scope-without-effect",
-                Finding::Kind::silent, list_text(asked), list_text(scope), why);
+  const Graphs graphs(model);
+  Names scope = graphs.scope;
+  const auto changed = [&](const std::string& id, const std::string& why) {
+    add_finding(scenario, model, "cuda_graph_scope", id, Finding::Kind::silent,
+                list_text(graphs.asked), list_text(scope), why);
   };
-  if (impl == "none" && !asked.empty()) {
+  if (graphs.off() && !scope.empty()) {
     scope.clear();
-    dropped("has no effect: cuda_graph_impl is none, nothing is captured");
+    changed("graph-scope-without-effect",
+            "has no effect: cuda_graph_impl is none, nothing is captured");
   }
-  if (impl == "transformer_engine" && std::erase(scope, "full_iteration") > 0)
-    dropped(
+  if (graphs.impl == "transformer_engine" && std::erase(scope, "full_iteration") > 0)
+    changed(
+        "graph-scope-without-effect",
         "full_iteration has no effect with cuda_graph_impl transformer_engine; local captures it");
-  scenario.full_iteration_graph =
-      impl == "full_iteration" || (impl == "local" && holds(scope, "full_iteration"));
-  if (impl != "none" && !scenario.full_iteration_graph) {
-    const bool layers = asked.empty() || holds(scope, "full");
+  if (scope.size() > graphs.asked.size())
+    changed("graph-scope-completed",
+            "local graphs capture moe_router and moe_preprocess together, or neither");
+  scenario.full_iteration_graph = graphs.iteration();
+  if (!graphs.off() && !scenario.full_iteration_graph) {
+    const bool layers = graphs.whole_layers();
     scenario.graph_attention = layers || holds(scope, "attn");
     scenario.graph_mlp = layers || holds(scope, "mlp");
     scenario.graph_mixer = layers || holds(scope, "mamba");
@@ -60,7 +76,7 @@ void resolve_graphs(const ScenarioSections& sections, Scenario& scenario) {
     scenario.graph_preprocess =
         scenario.graph_moe || (scenario.graph_router && holds(scope, "moe_preprocess"));
   }
-  scenario.effective["model.cuda_graph_impl"] = json_text(impl);
+  scenario.effective["model.cuda_graph_impl"] = json_text(graphs.impl);
   scenario.effective["model.cuda_graph_scope"] =
       model.has("cuda_graph_scope") ? list_text(scope) : "null";
 }

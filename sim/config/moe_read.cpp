@@ -175,14 +175,6 @@ void override_experts(Model& model, const Reader& section, int layers_before) {
   moe.groups = section.integer("moe_router_num_groups", moe.groups, no_or_experts_range);
   moe.groups_top_k =
       section.integer("moe_router_group_topk", moe.groups_top_k, no_or_experts_range);
-  if (moe.groups > 0 && moe.experts % moe.groups != 0)
-    section.fail(section.has("moe_router_num_groups") ? "moe_router_num_groups" : "num_moe_experts",
-                 std::to_string(moe.groups) + " router groups must divide " +
-                     std::to_string(moe.experts) + " experts");
-  if (moe.groups_top_k > moe.groups)
-    section.fail("moe_router_group_topk", "must be at most moe_router_num_groups, " +
-                                              std::to_string(moe.groups) + "; got " +
-                                              std::to_string(moe.groups_top_k));
   read_frequency(model, section, "moe_layer_freq");
 }
 

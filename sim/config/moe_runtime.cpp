@@ -122,6 +122,62 @@ void read_capacity(const ScenarioSections& sections, Scenario& scenario) {
   moe.paged_stash = model.boolean("moe_paged_stash", false);
 }
 
+/// Room by rank, padding of tokens and of the routing map: what they need.
+void check_room(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& model = sections.model;
+  const MoeRuntime& moe = scenario.moe_runtime;
+  const std::string room = "moe_expert_rank_capacity_factor";
+  // The back-end counts as it is named, whoever dispatches.
+  if (model.has(room) && model.string("moe_flex_dispatcher_backend", "deepep") != "hybridep")
+    refuse(sections, scenario, model, room, "rank-capacity-needs-hybridep",
+           "needs moe_flex_dispatcher_backend hybridep");
+  else if (model.has(room) && !moe.op_fuser)
+    refuse(sections, scenario, model, room, "rank-capacity-needs-op-fuser",
+           "needs use_transformer_engine_op_fuser");
+  if (moe.dispatcher == Dispatcher::deepep && moe.pad_to_capacity)
+    refuse(sections, scenario, model, "moe_pad_expert_input_to_capacity", "deepep-excludes-padding",
+           "cannot be combined with the flex dispatcher's deepep");
+  const std::string key = model.boolean("moe_router_padding_for_quantization", false)
+                              ? "moe_router_padding_for_quantization"
+                              : "moe_router_padding_for_fp8";
+  if (!moe.pad_for_quantization) return;
+  if (scenario.precision.fp8 == Fp8Recipe::none)
+    refuse(sections, scenario, model, key, "router-padding-needs-quantization",
+           "needs fp8 or fp4 compute");
+  if (moe.dispatcher == Dispatcher::allgather)
+    refuse(sections, scenario, model, key, "router-padding-needs-all-to-all",
+           "needs moe_token_dispatcher_type alltoall or flex; got allgather");
+}
+
+/// Group-limited routing. Without moe_router_group_topk Megatron-Core reads no groups.
+void check_router(const ScenarioSections& sections, Scenario& scenario) {
+  const Reader& model = sections.model;
+  Moe& moe = scenario.model.moe;
+  const std::string groups = "moe_router_num_groups", top = "moe_router_group_topk";
+  const bool pre_softmax = model.boolean("moe_router_pre_softmax", false);
+  if (moe.top_k == 1 && !pre_softmax && !moe.sigmoid_scores &&
+      model.string("moe_router_load_balancing_type", "aux_loss") != "sinkhorn")
+    refuse(sections, scenario, model, "moe_router_pre_softmax", "top1-needs-pre-softmax",
+           "must be true with moe_router_topk 1: a softmax over one expert is always 1");
+  if (model.boolean("moe_router_enable_expert_bias", false) && !moe.sigmoid_scores)
+    refuse(sections, scenario, model, "moe_router_enable_expert_bias", "expert-bias-needs-sigmoid",
+           "needs moe_router_score_function sigmoid or sqrtsoftplus");
+  if (moe.groups_top_k == 0) return;
+  if (moe.groups == 0)
+    refuse(sections, scenario, model, top, "group-topk-needs-groups", "needs " + groups);
+  else if (moe.experts % moe.groups != 0)
+    refuse(sections, scenario, model, model.has(groups) ? groups : "num_moe_experts",
+           "router-groups-do-not-divide-experts",
+           text(moe.groups) + " router groups must divide " + text(moe.experts) + " experts");
+  else if (moe.groups_top_k > moe.groups)
+    refuse(
+        sections, scenario, model, top, "group-topk-exceeds-groups",
+        "must be at most " + groups + ", " + text(moe.groups) + "; got " + text(moe.groups_top_k));
+  else
+    return;
+  moe.groups = moe.groups_top_k = 0;  // a check goes on behind what it refuses
+}
+
 /// Rows that a quantised GEMM needs: 16 values share the alignment of a tensor-wide scale, 32 one
 /// scale of a block (megatron/core/fp8_utils.py, get_fp8_align_size); the fused grouped path of
 /// Transformer Engine works in tiles of 256 rows.
@@ -163,10 +219,8 @@ void resolve_moe_runtime(const ScenarioSections& sections, Scenario& scenario) {
   moe.fused_grouped_mlp = moe.op_fuser && interleave == 32 &&
                           scenario.precision.fp8 == Fp8Recipe::mxfp8 &&
                           scenario.cluster.device.architecture == "blackwell";
-  const bool pre_softmax = model.boolean("moe_router_pre_softmax", false);
-  if (scenario.model.moe.top_k == 1 && !pre_softmax && !scenario.model.moe.sigmoid_scores)
-    refuse(sections, scenario, model, "moe_router_pre_softmax", "top1-needs-pre-softmax",
-           "must be true with moe_router_topk 1: a softmax over one expert is always 1");
+  check_room(sections, scenario);
+  check_router(sections, scenario);
 }
 
 }  // namespace stepsim

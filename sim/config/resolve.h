@@ -67,12 +67,15 @@ void advise(const ScenarioSections& sections, Scenario& scenario);
 /// env_vars that decide how kernels share a device; values may be numbers or text. Needs overlap.
 void resolve_launch_env(const ScenarioSections& sections, Scenario& scenario);
 void resolve_recompute(const ScenarioSections& sections, Scenario& scenario);
-/// CUDA graphs: which launches collapse.
+/// CUDA graphs: which launches collapse; and, needing everything else, what they may not hold.
 void resolve_graphs(const ScenarioSections& sections, Scenario& scenario);
+void check_graphs(const ScenarioSections& sections, Scenario& scenario);
 /// Bridge's CommOverlapConfig gates (sim/config/overlap.cpp).
 void resolve_overlap(const ScenarioSections& sections, Scenario& scenario);
 /// Whether parameters are gathered unit by unit, and what is sharded.
 void resolve_fully_sharded(const ScenarioSections& sections, Scenario& scenario);
+/// What Megatron-FSDP and FSDP2 ask for and change. Needs overlap and the launch environment.
+void check_fully_sharded(const ScenarioSections& sections, Scenario& scenario);
 /// LoRA: peft. Needs the model and the dense mesh.
 void resolve_adapters(const ScenarioSections& sections, Scenario& scenario);
 /// Bytes of optimizer state. Needs the precision and whether the optimizer is sharded.

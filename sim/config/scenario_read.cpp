@@ -49,6 +49,8 @@ void read_software(const Reader& section, Scenario& scenario) {
   Software& software = scenario.software;
   software.release = section.string("release", "");
   software.nccl = section.string("nccl", "");
+  if (section.has("nccl") && software.nccl.empty())
+    section.fail("nccl", "must be a version such as 2.27.5; got ''");
   software.transformer_engine = section.string("transformer_engine", "");
   software.cudnn = section.string("cudnn", "");
 }

@@ -27,13 +27,22 @@ bool older(const std::string& version, int major, int minor) {
   return first < major || (first == major && second < minor);
 }
 
+bool engine_layers(const Reader& model) {
+  return model.string("transformer_impl", "transformer_engine") == "transformer_engine";
+}
+
 /// Fine-tuning masks tokens, so ranks of one sequence average unequal losses (config.py).
 void validate_finetuning(const ScenarioSections& sections, Scenario& scenario) {
   if (scenario.parallel.cp < 2 || !sections.dataset.present()) return;
-  const std::string class_key = "_target_", finetuning = "Finetuning";
+  const std::string class_key = "_target_";
   const nlohmann::json* target = sections.dataset.find(class_key);
-  if (target == nullptr || !target->is_string() ||
-      target->get<std::string>().find(finetuning) == std::string::npos)
+  if (target == nullptr || !target->is_string()) return;
+  // The older name, then those of Bridge's present data sets.
+  static const std::vector<std::string> names{"Finetuning", "SFTDatasetConfig",
+                                              "EnergonDatasetConfig"};
+  const std::string& written = target->get_ref<const std::string&>();
+  if (std::none_of(names.begin(), names.end(),
+                   [&](const std::string& n) { return written.find(n) != std::string::npos; }))
     return;
   if (!sections.model.boolean("calculate_per_token_loss", false))
     refuse(sections, scenario, sections.model, "calculate_per_token_loss",
@@ -67,71 +76,6 @@ void validate_sharding(const ScenarioSections& sections, Scenario& scenario) {
     not_simulated(sections, scenario, ddp, "num_distributed_optimizer_instances",
                   "slices that cut a context-parallel group unevenly are not simulated with "
                   "use_tp_pp_dp_mapping");
-}
-
-bool any_is_true(std::initializer_list<const Reader*> readers, const std::string& key) {
-  return std::any_of(readers.begin(), readers.end(),
-                     [&](const Reader* reader) { return reader->boolean(key, false); });
-}
-
-/// checkpoint.`key` when it is a text; "" otherwise.
-std::string checkpoint_text(const ScenarioSections& sections, const char* key) {
-  const nlohmann::json* checkpoint = sections.top.find("checkpoint");
-  if (checkpoint == nullptr || !checkpoint->is_object()) return {};
-  const auto found = checkpoint->find(key);
-  return found != checkpoint->end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-/// Megatron-FSDP (config.py) and PyTorch's FSDP2 (Megatron-LM arguments.py).
-void validate_fsdp(const ScenarioSections& sections, Scenario& scenario) {
-  const Reader& ddp = sections.ddp;
-  const Parallelism& p = scenario.parallel;
-  const bool torch = any_is_true({&ddp, &sections.dist}, "use_torch_fsdp2");
-  const bool fsdp = scenario.data_parallel.fully_sharded == FullySharded::megatron;
-  if (torch && fsdp)
-    refuse(sections, scenario, ddp, "use_torch_fsdp2", "fsdp-has-one-form",
-           "cannot be combined with use_megatron_fsdp");
-  if (torch && (p.pp > 1 || p.ep > 1))
-    refuse(sections, scenario, ddp, "use_torch_fsdp2", "torch-fsdp-is-data-parallel-only",
-           "needs PP 1 and EP 1; got PP " + text(p.pp) + ", EP " + text(p.ep));
-  if (torch && scenario.precision.parameters != Dtype::bf16)
-    refuse(sections, scenario, ddp, "use_torch_fsdp2", "torch-fsdp-needs-bf16", "needs bf16");
-  if (torch && scenario.data_parallel.distributed_optimizer)
-    refuse(sections, scenario, ddp, "use_torch_fsdp2", "torch-fsdp-excludes-distributed-optimizer",
-           "cannot be combined with use_distributed_optimizer");
-  if (!fsdp) return;
-  if (p.pp_before_dp)
-    refuse(sections, scenario, sections.dist, "use_tp_pp_dp_mapping", "fsdp-needs-default-order",
-           "cannot be combined with Megatron-FSDP");
-  if (p.vp.value_or(1) > 1 &&
-      scenario.effective["model.overlap_moe_expert_parallel_comm"] == "true")
-    refuse(sections, scenario, sections.model, "virtual_pipeline_model_parallel_size",
-           "ep-overlap-excludes-interleaved-fsdp",
-           "must be null when Megatron-FSDP and overlap_moe_expert_parallel_comm are combined");
-  const bool stored =
-      !checkpoint_text(sections, "save").empty() || !checkpoint_text(sections, "load").empty();
-  if (stored && checkpoint_text(sections, "ckpt_format") != "fsdp_dtensor")
-    refuse(sections, scenario, sections.top, "checkpoint", "fsdp-needs-dtensor-checkpoints",
-           "must have ckpt_format fsdp_dtensor with Megatron-FSDP");
-  if (scenario.launch_env.max_connections_set && scenario.launch_env.max_connections == 1)
-    refuse(sections, scenario, sections.env_vars, "CUDA_DEVICE_MAX_CONNECTIONS",
-           "fsdp-needs-several-queues",
-           "must not be 1 with Megatron-FSDP: its gathers would wait behind compute");
-  if (!scenario.data_parallel.distributed_optimizer) {
-    scenario.data_parallel.distributed_optimizer = true;
-    scenario.effective["ddp.use_distributed_optimizer"] = "true";
-    add_finding(scenario, ddp, "use_distributed_optimizer", "fsdp-forces-distributed-optimizer",
-                Kind::silent, "false", "true",
-                "Megatron-FSDP shards the optimizer; Bridge switches the distributed optimizer on");
-  }
-  if (scenario.data_parallel.average_in_collective &&
-      !ddp.boolean("disable_symmetric_registration", false)) {
-    scenario.data_parallel.average_in_collective = false;
-    scenario.effective["ddp.average_in_collective"] = "false";
-    add_finding(scenario, ddp, "average_in_collective", "fsdp-clears-average-in-collective",
-                Kind::silent, "true", "false",
-                "Bridge switches average_in_collective off under Megatron-FSDP");
-  }
 }
 
 /// Fine-grained offload: transformer_config.py, __post_init__.
@@ -168,10 +112,20 @@ void validate_module_offload(const ScenarioSections& sections, Scenario& scenari
       (offload.moe_act || offload.expert_fc1 || offload.fused_group_mlp))
     refuse(sections, scenario, model, key, "offload-excludes-moe-recompute",
            "cannot offload inside a MoE layer that recompute_modules moe runs again");
+  if (offload.fused_group_mlp && !scenario.moe_runtime.op_fuser)
+    refuse(sections, scenario, model, key, "fused-offload-needs-op-fuser",
+           "fused_group_mlp needs use_transformer_engine_op_fuser");
+  if (offload.fused_group_mlp && (offload.expert_fc1 || offload.moe_act))
+    refuse(sections, scenario, model, key, "fused-offload-excludes-parts",
+           "fused_group_mlp holds expert_fc1 and moe_act: name it or them");
+  if (scenario.moe_runtime.paged_stash &&
+      (offload.expert_fc1 || offload.moe_act || offload.fused_group_mlp))
+    refuse(sections, scenario, model, key, "paged-stash-excludes-offload",
+           "must not hold expert_fc1, moe_act or fused_group_mlp: moe_paged_stash keeps those");
   if (model.boolean("cpu_offloading", false))
     refuse(sections, scenario, model, "fine_grained_activation_offloading", "offload-has-one-form",
            "cannot be combined with cpu_offloading");
-  if (model.string("transformer_impl", "transformer_engine") != "transformer_engine")
+  if (!engine_layers(model))
     refuse(sections, scenario, model, "fine_grained_activation_offloading",
            "offload-needs-transformer-engine", "needs transformer_impl transformer_engine");
   const std::string variable = "NVTE_CPU_OFFLOAD_V1";
@@ -221,6 +175,9 @@ void validate_offload(const ScenarioSections& sections, Scenario& scenario) {
   if (scenario.parallel.pp > 1)
     refuse(sections, scenario, model, "cpu_offloading", "offload-needs-one-stage",
            "needs pipeline_model_parallel_size 1; got " + text(scenario.parallel.pp));
+  if (scenario.moe_runtime.paged_stash)
+    refuse(sections, scenario, model, "cpu_offloading", "paged-stash-excludes-cpu-offload",
+           "cannot be combined with moe_paged_stash");
   if (model.has("recompute_granularity"))
     refuse(sections, scenario, model, "cpu_offloading", "offload-excludes-recompute",
            "cannot be combined with recompute_granularity");
@@ -254,9 +211,38 @@ void validate_numerics(const ScenarioSections& sections, Scenario& scenario) {
   if (model.boolean("cross_entropy_loss_fusion", true))
     refuse(sections, scenario, model, "cross_entropy_loss_fusion",
            "deterministic-excludes-loss-fusion", "must be false in deterministic_mode");
-  if (!sections.env_vars.has("NCCL_ALGO"))
+  static const std::vector<std::string> algorithms{"Tree", "Ring", "CollnetDirect", "CollnetChain",
+                                                   "^NVLS"};
+  const std::string algorithm = sections.env_vars.string("NCCL_ALGO", "");
+  if (std::find(algorithms.begin(), algorithms.end(), algorithm) == algorithms.end())
     refuse(sections, scenario, sections.env_vars, "NCCL_ALGO", "deterministic-needs-algorithm",
-           "must be set in deterministic_mode (Tree, Ring, CollnetDirect, CollnetChain or ^NVLS)");
+           "must be Tree, Ring, CollnetDirect, CollnetChain or ^NVLS in deterministic_mode, in "
+           "these letters");
+  // Megatron-Core extensions/transformer_engine.py, TEDotProductAttention.
+  const std::string variable = "NVTE_ALLOW_NONDETERMINISTIC_ALGO";
+  const std::string allowed = sections.env_vars.text_of(variable);
+  if (engine_layers(model) && allowed != "0" && allowed != "\"0\"")
+    refuse(sections, scenario, sections.env_vars, variable, "deterministic-needs-engine",
+           "must be 0 in deterministic_mode: attention of Transformer Engine refuses it otherwise");
+}
+
+/// Evaluation runs on the ranks of the training (config.py).
+void validate_evaluation(const ScenarioSections& sections, Scenario& scenario) {
+  const std::string section = "validation";
+  const nlohmann::json* part = sections.top.find(section);
+  if (part == nullptr || !part->is_object() || sections.dialect != Dialect::bridge) return;
+  const auto size = [&](const char* key, int64_t otherwise) {
+    const auto found = part->find(key);
+    return found != part->end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
+  };
+  const int64_t global = size("eval_global_batch_size", scenario.batch.global),
+                micro = size("eval_micro_batch_size", scenario.batch.micro),
+                dp = scenario.parallel.dp;
+  if (micro < 1 || micro > INT32_MAX || global % (micro * dp) != 0)
+    refuse(sections, scenario, sections.top, section, "eval-batch-not-divisible",
+           "has an eval_global_batch_size of " + text(global) +
+               ", which must be a multiple of eval_micro_batch_size x DP = " + text(micro) + " x " +
+               text(dp));
 }
 
 /// Megatron-LM's own arguments.py, where it differs from Bridge.
@@ -283,10 +269,12 @@ void validate(const ScenarioSections& sections, Scenario& scenario) {
   resolve_context(sections, scenario);
   validate_finetuning(sections, scenario);
   validate_sharding(sections, scenario);
-  validate_fsdp(sections, scenario);
+  check_fully_sharded(sections, scenario);
   validate_delayed_wgrad(sections, scenario);
   validate_offload(sections, scenario);
   validate_module_offload(sections, scenario);
+  check_graphs(sections, scenario);
+  validate_evaluation(sections, scenario);
   validate_numerics(sections, scenario);
   validate_megatron_lm(sections, scenario);
 }

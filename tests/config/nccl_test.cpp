@@ -84,7 +84,7 @@ TEST_CASE("what NCCL would not understand is refused with the nearest name") {
         "/env_vars/NCCL_PROTO leaves nothing to choose from");
   CHECK(nccl_refusal("env_vars.NCCL_ALGO=^ring,tree,nvls,nvlstree,pat") ==
         "/env_vars/NCCL_ALGO leaves nothing to choose from");
-  for (const char* text : {"newest", "3", "2.", "2.27.5.1", "2.27x", "-2.27", "2.100"})
+  for (const char* text : {"", "newest", "3", "2.", "2.27.5.1", "2.27x", "-2.27", "2.100"})
     CHECK(nccl_refusal("software.nccl=\"" + std::string(text) + "\"") ==
           "/software/nccl must be a version such as 2.27.5; got '" + std::string(text) + "'");
   CHECK(nccl_refusal("env_vars.NCCL_ALGO=1").find("names as text") != std::string::npos);

@@ -92,6 +92,8 @@ const std::vector<Row> expert_rows{
     {"transformer_config.py: early release of attention needs the overlap", experts,
      "ep=8 m.ep_overlap_early_attn_memory_release=true", "",
      "error early-release-needs-ep-overlap"},
+    {"transformer_config.py: in a dense model too", dense,
+     "m.ep_overlap_early_attn_memory_release=true", "", "error early-release-needs-ep-overlap"},
 };
 
 const std::vector<Row> sharding_rows{
@@ -119,6 +121,43 @@ const std::vector<Row> sharding_rows{
     {"config.py: which are fine", dense,
      "sharded d.use_megatron_fsdp=true checkpoint.save=x checkpoint.ckpt_format=fsdp_dtensor", "",
      ""},
+    {"config.py: which are of no other sharding", dense,
+     "sharded checkpoint.save=x checkpoint.ckpt_format=fsdp_dtensor", "",
+     "error dtensor-checkpoints-need-fsdp"},
+    {"config.py: buffers registered by hand are NCCL's", dense,
+     "sharded d.use_megatron_fsdp=true d.fsdp_manual_registration=true", "",
+     "error manual-registration-needs-nccl-buffers"},
+    {"config.py: with them", dense,
+     "sharded d.use_megatron_fsdp=true d.fsdp_manual_registration=true d.nccl_ub=true", "", ""},
+    {"config.py: no parameters gathered through the gradient buffer", dense,
+     "sharded d.use_megatron_fsdp=true d.reuse_grad_buf_for_mxfp8_param_ag=true", "",
+     "silent fsdp-clears-buffer-reuse"},
+    {"config.py: the second version knows data parallelism only", dense,
+     "d.use_megatron_fsdp=true d.megatron_fsdp_version=2 tp=2", "",
+     "error fsdp-v2-is-data-parallel-only; advice not-simulated-yet"},
+    {"config.py: in bf16", dense,
+     "d.use_megatron_fsdp=true d.megatron_fsdp_version=2 "
+     "mixed_precision=bf16_with_fp8_current_scaling_mixed",
+     "", "error fsdp-v2-needs-bf16; advice not-simulated-yet"},
+    {"config.py: in the default order, without checkpoints", dense,
+     "d.use_megatron_fsdp=true d.megatron_fsdp_version=2 dist.use_tp_pp_dp_mapping=true "
+     "checkpoint.load=x checkpoint.ckpt_format=fsdp_dtensor",
+     "", "error fsdp-needs-default-order; error fsdp-v2-stores-nothing; advice not-simulated-yet"},
+    {"config.py: without a loss per token or an optimizer on the host", dense,
+     "d.use_megatron_fsdp=true d.megatron_fsdp_version=2 m.calculate_per_token_loss=true "
+     "optimizer.optimizer_cpu_offload=true",
+     "",
+     "error fsdp-v2-excludes-per-token-loss; error fsdp-v2-excludes-optimizer-offload; "
+     "advice not-simulated-yet"},
+    {"config.py: and hides nothing", dense,
+     "sharded d.use_megatron_fsdp=true d.megatron_fsdp_version=2 d.overlap_grad_reduce=true "
+     "d.overlap_param_gather=true",
+     "d.overlap_grad_reduce=false d.overlap_param_gather=false d.use_distributed_optimizer=false",
+     "silent fsdp-v2-switches-off; advice not-simulated-yet"},
+    {"config.py: evaluation divides over the same ranks", dense,
+     "validation.eval_global_batch_size=40", "", "error eval-batch-not-divisible"},
+    {"config.py: in micro batches of its own", dense,
+     "validation.eval_global_batch_size=64 validation.eval_micro_batch_size=2", "", ""},
     {"combined_1f1b.py: interleaved expert overlap excludes it", experts,
      "sharded d.use_megatron_fsdp=true ep=8 pp=4 vp=2 m.moe_token_dispatcher_type=alltoall "
      "m.overlap_moe_expert_parallel_comm=true",
@@ -130,6 +169,9 @@ const std::vector<Row> sharding_rows{
      "error torch-fsdp-is-data-parallel-only"},
     {"arguments.py: nor fp16", dense, "d.use_torch_fsdp2=true mixed_precision=fp16_mixed", "",
      "error torch-fsdp-needs-bf16"},
+    {"arguments.py: nor fused accumulation, nor one table for both ends", megatron_lm,
+     "d.use_torch_fsdp2=true m.share_embeddings_and_output_weights=true", "",
+     "error torch-fsdp-excludes-fused-accumulation; error torch-fsdp-needs-untied-embeddings"},
 };
 
 const std::vector<Row> advice_rows{

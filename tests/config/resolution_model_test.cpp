@@ -38,6 +38,9 @@ const std::vector<Row> model_rows{
      "error sequence-lengths-differ"},
     {"config.py: fine-tuning with CP needs the loss per token", dense,
      "cp=2 dataset._target_=FinetuningDatasetConfig", "", "error finetuning-needs-per-token-loss"},
+    {"config.py: so do the other data sets of fine-tuning", dense,
+     "cp=2 dataset._target_=megatron.bridge.training.config.GPTSFTDatasetConfig", "",
+     "error finetuning-needs-per-token-loss"},
     {"config.py: and gradients that are not averaged in flight", dense,
      "cp=2 dataset._target_=FinetuningDatasetConfig m.calculate_per_token_loss=true "
      "d.average_in_collective=true",
@@ -53,7 +56,20 @@ const std::vector<Row> model_rows{
     {"transformer_config.py: which is enough", experts,
      "m.moe_router_topk=1 m.moe_router_pre_softmax=true", "", ""},
     {"transformer_config.py: router groups divide the experts", experts,
-     "m.moe_router_num_groups=3 m.moe_router_group_topk=1", "", "", "", "must divide 8 experts"},
+     "m.moe_router_num_groups=3 m.moe_router_group_topk=1", "",
+     "error router-groups-do-not-divide-experts"},
+    {"transformer_config.py: a token uses no more groups than there are", experts,
+     "m.moe_router_num_groups=2 m.moe_router_group_topk=4", "", "error group-topk-exceeds-groups"},
+    {"transformer_config.py: a limit to groups needs groups", experts, "m.moe_router_group_topk=1",
+     "", "error group-topk-needs-groups"},
+    {"transformer_config.py: groups without a limit are not looked at", experts,
+     "m.moe_router_num_groups=3", "", ""},
+    {"transformer_config.py: sinkhorn is no softmax", experts,
+     "m.moe_router_topk=1 m.moe_router_load_balancing_type=sinkhorn", "", ""},
+    {"transformer_config.py: a bias per expert is for sigmoids", experts,
+     "m.moe_router_enable_expert_bias=true", "", "error expert-bias-needs-sigmoid"},
+    {"transformer_config.py: has one", experts,
+     "m.moe_router_enable_expert_bias=true m.moe_router_score_function=sigmoid", "", ""},
     {"transformer_config.py: allgather needs fixed lengths", experts, "m.variable_seq_lengths=true",
      "", "error allgather-needs-fixed-lengths; advice not-simulated-yet"},
     {"transformer_config.py: DeepEP needs the flex dispatcher", experts, "m.moe_enable_deepep=true",
@@ -89,6 +105,22 @@ const std::vector<Row> model_rows{
     {"transformer_config.py: a capacity factor needs a loss that balances", experts,
      "m.moe_expert_capacity_factor=1.0 m.moe_router_load_balancing_type=sinkhorn", "",
      "error capacity-factor-needs-aux-loss"},
+    {"transformer_config.py: DeepEP pads nothing", experts,
+     "ep=8 m.moe_token_dispatcher_type=flex m.moe_pad_expert_input_to_capacity=true "
+     "m.moe_expert_capacity_factor=1.0",
+     "", "error deepep-excludes-padding"},
+    {"transformer_config.py: room by rank is HybridEP's", experts,
+     "m.moe_expert_rank_capacity_factor=1.5", "", "error rank-capacity-needs-hybridep"},
+    {"transformer_config.py: and the op fuser's", experts,
+     "ep=8 m.moe_token_dispatcher_type=flex m.moe_flex_dispatcher_backend=hybridep "
+     "m.moe_expert_rank_capacity_factor=1.5",
+     "", "error rank-capacity-needs-op-fuser"},
+    {"transformer_config.py: padding of the routing map is for fp8", experts,
+     "m.moe_token_dispatcher_type=alltoall m.moe_router_padding_for_quantization=true", "",
+     "error router-padding-needs-quantization"},
+    {"transformer_config.py: and for an all-to-all", experts,
+     "mixed_precision=bf16_with_fp8_current_scaling_mixed m.moe_router_padding_for_fp8=true", "",
+     "error router-padding-needs-all-to-all"},
     {"transformer_config.py: factor and padding", experts,
      "m.moe_pad_expert_input_to_capacity=true m.moe_expert_capacity_factor=1.0", "", ""},
 };
@@ -150,6 +182,25 @@ const std::vector<Row> recompute_rows{
      "m.fine_grained_activation_offloading=true m.offload_modules=[mlp] "
      "env_vars.NVTE_CPU_OFFLOAD_V1=1",
      "", "error offload-module-unknown"},
+    {"transformer_config.py: a fused MLP is the op fuser's", experts,
+     "m.fine_grained_activation_offloading=true m.offload_modules=[fused_group_mlp] "
+     "env_vars.NVTE_CPU_OFFLOAD_V1=1",
+     "", "error fused-offload-needs-op-fuser"},
+    {"transformer_config.py: and holds its parts", experts,
+     "m.fine_grained_activation_offloading=true m.offload_modules=[fused_group_mlp,moe_act] "
+     "m.use_transformer_engine_op_fuser=true env_vars.NVTE_CPU_OFFLOAD_V1=1",
+     "", "error fused-offload-excludes-parts"},
+    {"transformer_config.py: pages hold the experts' activations", experts,
+     "ep=8 m.moe_token_dispatcher_type=flex m.moe_flex_dispatcher_backend=hybridep "
+     "m.moe_expert_rank_capacity_factor=1.5 m.use_transformer_engine_op_fuser=true "
+     "m.moe_paged_stash=true m.fine_grained_activation_offloading=true "
+     "m.offload_modules=[moe_act] env_vars.NVTE_CPU_OFFLOAD_V1=1",
+     "", "error paged-stash-excludes-offload"},
+    {"transformer_config.py: and exclude the offload of layers", experts,
+     "ep=8 m.moe_token_dispatcher_type=flex m.moe_flex_dispatcher_backend=hybridep "
+     "m.moe_expert_rank_capacity_factor=1.5 m.use_transformer_engine_op_fuser=true "
+     "m.moe_paged_stash=true m.cpu_offloading=true m.cpu_offloading_num_layers=2",
+     "", "error paged-stash-excludes-cpu-offload"},
     {"transformer_config.py: attn_proj only with core_attn", dense,
      "m.fine_grained_activation_offloading=true m.offload_modules=[attn_proj] "
      "env_vars.NVTE_CPU_OFFLOAD_V1=1",
@@ -175,13 +226,24 @@ const std::vector<Row> recompute_rows{
      "software.transformer_engine=2.9",
      "", ""},
     {"config.py: deterministic training excludes the fused loss", dense,
-     "m.deterministic_mode=true env_vars.NCCL_ALGO=Ring", "",
-     "error deterministic-excludes-loss-fusion"},
+     "m.deterministic_mode=true env_vars.NCCL_ALGO=Ring "
+     "env_vars.NVTE_ALLOW_NONDETERMINISTIC_ALGO=0",
+     "", "error deterministic-excludes-loss-fusion"},
     {"config.py: and names the algorithm", dense,
-     "m.deterministic_mode=true m.cross_entropy_loss_fusion=false", "",
-     "error deterministic-needs-algorithm"},
-    {"config.py: both", dense,
-     "m.deterministic_mode=true m.cross_entropy_loss_fusion=false env_vars.NCCL_ALGO=Ring", "", ""},
+     "m.deterministic_mode=true m.cross_entropy_loss_fusion=false "
+     "env_vars.NVTE_ALLOW_NONDETERMINISTIC_ALGO=0",
+     "", "error deterministic-needs-algorithm"},
+    {"config.py: one of five, letter by letter", dense,
+     "m.deterministic_mode=true m.cross_entropy_loss_fusion=false env_vars.NCCL_ALGO=ring "
+     "env_vars.NVTE_ALLOW_NONDETERMINISTIC_ALGO=0",
+     "", "error deterministic-needs-algorithm"},
+    {"transformer_engine.py: and its attention is told", dense,
+     "m.deterministic_mode=true m.cross_entropy_loss_fusion=false env_vars.NCCL_ALGO=Ring", "",
+     "error deterministic-needs-engine"},
+    {"config.py: all of it", dense,
+     "m.deterministic_mode=true m.cross_entropy_loss_fusion=false env_vars.NCCL_ALGO=^NVLS "
+     "env_vars.NVTE_ALLOW_NONDETERMINISTIC_ALGO=0",
+     "", ""},
 };
 
 }  // namespace

@@ -63,6 +63,13 @@ const std::vector<Row> tensor_rows{
      "m.tp_comm_overlap_cfg.fc1_dgrad=\"pipeline\" "
      "m.tp_comm_overlap_cfg.proj_fprop=\"ring_exchange\"",
      ""},
+    {"comm_overlap.py: userbuffers_fp8_h100_h16384_tp4_mbs1_seqlen2048_lora", dense,
+     "tp=4 sp=true on m.tp_comm_overlap_rs_dgrad=true peft.scheme=lora "
+     "o.tp_comm_overlap_cfg=userbuffers_fp8_h100_h16384_tp4_mbs1_seqlen2048_lora",
+     "m.tp_comm_overlap_cfg.fc1_dgrad=\"pipeline\" m.tp_comm_overlap_cfg.fc1_wgrad=\"none\" "
+     "m.tp_comm_overlap_cfg.proj_fprop=\"pipeline\" m.tp_comm_overlap_cfg.fc2_fprop=\"pipeline\" "
+     "m.tp_comm_overlap_cfg.qkv_fprop=\"ring_exchange\"",
+     ""},
     {"layers.py, LinearWithFrozenWeight: nothing of a frozen head is deferred", dense,
      "pp=2 section peft.scheme=lora o.defer_embedding_wgrad_compute=true o.wgrad_deferral_limit=22",
      "m.defer_embedding_wgrad_compute=false", "silent deferred-head-needs-gradient"},

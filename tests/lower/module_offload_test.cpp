@@ -65,7 +65,7 @@ TEST_CASE("saved inputs of experts, by hand") {
     for (const char* w :
          {"model.num_moe_experts=8", "model.moe_ffn_hidden_size=512", "model.moe_router_topk=2",
           "model.moe_grouped_gemm=true", "model.moe_token_dispatcher_type=alltoall",
-          "model.gated_linear_unit=true"})
+          "model.gated_linear_unit=true", "model.use_transformer_engine_op_fuser=true"})
       words.emplace_back(w);
     return bytes_of(module_offloading(modules, {}, words));
   };
