@@ -106,9 +106,9 @@ struct Batch {
   }
   /// So many sequences of that length in a microbatch.
   double sequences() const {
-    return square_sum > 0 ? static_cast<double>(micro) * (tokens() / static_cast<double>(global)) /
-                                length()
-                          : static_cast<double>(micro);
+    return square_sum > 0
+               ? static_cast<double>(micro) * (tokens() / static_cast<double>(global)) / length()
+               : static_cast<double>(micro);
   }
 };
 

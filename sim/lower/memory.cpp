@@ -78,8 +78,8 @@ Kept kept_by(const Scenario& s, const StageChunk& chunk) {
         kept.activations += input;
         continue;
       }
-      kept.activations += layer_activation_bytes(s, layer, quantised(s, layer)) -
-                          module_offload_bytes(s, chunk, i);
+      kept.activations +=
+          layer_activation_bytes(s, layer, quantised(s, layer)) - module_offload_bytes(s, chunk, i);
       kept.input_half += input_half_bytes(s, s.model.shape(layer));
     }
   // A prediction module is its layers and the two inputs of its projection; it has logits of its

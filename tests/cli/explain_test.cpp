@@ -25,7 +25,8 @@ int lines_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("catalogues fit the page, one line each") {
-  for (const char* what : {"models", "clusters", "scenarios", "schedules", "kernels", "presets", "keys"}) {
+  for (const char* what :
+       {"models", "clusters", "scenarios", "schedules", "kernels", "presets", "keys"}) {
     const std::string text = output(std::string("list ") + what);
     CHECK(lines_of(text) >= 3);
     CHECK(text.find("schema") == std::string::npos);
