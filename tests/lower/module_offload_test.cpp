@@ -5,6 +5,7 @@
 
 #include "sim/cost/saved_inputs.h"
 #include "sim/lower/inventory.h"
+#include "tests/lower/course.h"
 #include "tests/lower/tiny.h"
 
 using namespace stepsim;
@@ -21,26 +22,6 @@ Scenario module_offloading(const std::string& modules, const Run& r = {},
 }
 
 double bytes_of(const Scenario& s) { return saved_input_bytes(s, s.model.shape(0), false); }
-
-/// Copies and first kernels of layers, in the order of the graph: "f0 >0 f1 ... <0 b1 b0".
-std::string course(const Scenario& s) {
-  const LoweredStep step = lowered(s);
-  std::string text, last;
-  for (uint32_t t = 0; t < step.graph.task_count(); ++t) {
-    if (step.graph.streams[t] == no_stream) continue;
-    const Label l = Label::unpack(step.graph.labels[t]);
-    const Stream stream = stream_of(step.graph.streams[t]);
-    if (l.layer == Label::no_layer || stream == Stream::host) continue;
-    const std::string name = (stream == Stream::d2h     ? ">"
-                              : stream == Stream::h2d   ? "<"
-                              : l.pass == Pass::forward ? "f"
-                                                        : "b") +
-                             std::to_string(l.layer);
-    if (name != last) text += (text.empty() ? "" : " ") + name;
-    last = name;
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -80,9 +61,11 @@ TEST_CASE("saved inputs of experts, by hand") {
 
 // The last layer of a chunk whose backward is next stays; one layer is fetched ahead.
 TEST_CASE("groups leave behind their layer and return one layer ahead") {
-  CHECK(course(module_offloading("[core_attn]", {.microbatches = 1, .layers = 4})) ==
-        "f0 >0 f1 >1 f2 >2 f3 <2 b3 <1 b2 <0 b1 b0");
-  CHECK(course(module_offloading("[core_attn]", {.microbatches = 1, .layers = 1})) == "f0 b0");
+  CHECK(
+      offload_course(lowered(module_offloading("[core_attn]", {.microbatches = 1, .layers = 4}))) ==
+      "f0 >0 f1 >1 f2 >2 f3 <2 b3 <1 b2 <0 b1 b0");
+  CHECK(offload_course(lowered(
+            module_offloading("[core_attn]", {.microbatches = 1, .layers = 1}))) == "f0 b0");
 }
 
 TEST_CASE("law: what has left is not on the device, but for one layer's") {

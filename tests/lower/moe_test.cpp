@@ -140,7 +140,7 @@ TEST_CASE("a merged pair of layers: each transfer waits for its own microbatch o
 }
 
 // Shared case of an issue of MaxText: seven times the copies of seven times narrower experts.
-TEST_CASE("many small experts: the same FLOPs, seven times the bytes and a slower layer") {
+TEST_CASE("many small experts: the same FLOPs, no faster, and seven times the bytes") {
   const auto layer = [](const char* experts, const char* top, const char* width) {
     const Scenario s = tiny({.dp = 8}, {std::string("model.num_moe_experts=") + experts,
                                         std::string("model.moe_router_topk=") + top,

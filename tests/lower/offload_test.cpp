@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/engine/engine.h"
+#include "tests/lower/course.h"
 #include "tests/lower/tiny.h"
 
 using namespace stepsim;
@@ -17,27 +18,6 @@ Scenario offloading(int layers, int offloaded, int microbatches = 1) {
   return tiny({.microbatches = microbatches, .layers = layers},
               {"model.cpu_offloading=true",
                "model.cpu_offloading_num_layers=" + std::to_string(offloaded)});
-}
-
-/// Tasks of compute and copies in the order in which they begin: "f0 f1 >0 ... <0 b0", a layer's
-/// first kernel standing for it.
-std::string offload_course(const Scenario& s) {
-  const LoweredStep step = lowered(s);
-  std::string text, last;
-  for (uint32_t t = 0; t < step.graph.task_count(); ++t) {
-    if (step.graph.streams[t] == no_stream) continue;
-    const Label l = Label::unpack(step.graph.labels[t]);
-    const Stream stream = stream_of(step.graph.streams[t]);
-    if (l.layer == Label::no_layer || stream == Stream::host) continue;
-    const std::string name = (stream == Stream::d2h     ? ">"
-                              : stream == Stream::h2d   ? "<"
-                              : l.pass == Pass::forward ? "f"
-                                                        : "b") +
-                             std::to_string(l.layer);
-    if (name != last) text += (text.empty() ? "" : " ") + name;
-    last = name;
-  }
-  return text;
 }
 
 }  // namespace
@@ -54,8 +34,8 @@ TEST_CASE("copies are spread over the forward") {
 
 // By hand for four layers, two of them offloaded: windows end behind layers 1 and 3.
 TEST_CASE("a copy begins where the one before is over; reloads mirror it") {
-  CHECK(offload_course(offloading(4, 2)) == "f0 >0 f1 >1 f2 f3 <1 b3 b2 <0 b1 b0");
-  CHECK(offload_course(offloading(3, 1)) == "f0 >0 f1 f2 <0 b2 b1 b0");
+  CHECK(offload_course(lowered(offloading(4, 2))) == "f0 >0 f1 >1 f2 f3 <1 b3 b2 <0 b1 b0");
+  CHECK(offload_course(lowered(offloading(3, 1))) == "f0 >0 f1 f2 <0 b2 b1 b0");
 }
 
 TEST_CASE("a copy takes the layer's bytes over the host link's rate and no SMs") {
