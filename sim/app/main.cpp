@@ -167,6 +167,8 @@ int main(int argc, char** argv) {
                 "simulate every rank instead of one per class of equal ranks");
   run->add_flag("--no-contention", options.no_contention,
                 "kernels and transfers share no link, no SM and no memory bandwidth");
+  run->add_flag("--why", options.why,
+                "say why communication is exposed: reasons by class, and the worst operations");
   run->add_flag("--timing", options.timing, "add how long the simulation itself took");
   CLI::App* check = app.add_subcommand(
       "check", "resolve, validate, size and fit a scenario without simulating it");

@@ -20,7 +20,7 @@ struct RunOptions {
   std::string dialect;                 ///< bridge or megatron-lm; empty = the input's own
   std::string cluster;                 ///< NAME[:NODES]
   std::string json_file, trace_file;   ///< "-" = stdout; empty = not asked
-  bool unfold = false, no_contention = false, timing = false;
+  bool unfold = false, no_contention = false, timing = false, why = false;
 };
 
 /// Options of `collective`.

@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/config/files.h"
 #include "sim/config/read.h"
+#include "sim/report/exposed.h"
 #include "sim/report/json.h"
 #include "sim/report/text.h"
 #include "sim/report/trace.h"
@@ -97,13 +98,18 @@ int run(const RunOptions& options) {
   }
   std::optional<Timing> timing;
   if (options.timing) timing = Timing{simulation.lower_seconds, simulation.engine_seconds};
+  std::optional<ExposedTable> why;
+  if (options.why)
+    why =
+        exposed(simulation.lowered, simulation.timeline, simulation.report, closed_gates(scenario));
   if (json.asked()) {
-    json.stream() << report_json(scenario, simulation.report, timing);
+    json.stream() << report_json(scenario, simulation.report, timing, why ? &*why : nullptr);
     json.close();
   }
   if (!trace.standard() && !json.standard()) {
     Output text("-");
     text.stream() << report_text(scenario, simulation.report);
+    if (why) text.stream() << "\n" << exposed_text(*why, simulation.report.step_seconds);
     if (timing)
       text.stream() << fmt::format(
           "timing: lowering {:.0f} ms, engine {:.0f} ms, {:.1f} million tasks/s\n",

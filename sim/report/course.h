@@ -46,7 +46,7 @@ void follow(const LoweredStep& step, const Timeline& timeline, const StepEnd& en
       // stretch.
       if (timeline.start_seconds[t] > until) continue;
       const bool by_lag = binding != no_task && !waited_for_finish(timeline, binding, TaskId{t});
-      walk.explain(visit, device, course.cursor_seconds, start, binding, by_lag);
+      walk.explain(visit, device, course.cursor_seconds, start, binding, TaskId{t}, by_lag);
     }
     while (flow < graph.flows.size() && index(graph.flows[flow].task) < t) ++flow;
     const bool claims = flow < graph.flows.size() && index(graph.flows[flow].task) == t;
@@ -58,7 +58,7 @@ void follow(const LoweredStep& step, const Timeline& timeline, const StepEnd& en
   }
   for (uint32_t d = 0; d < courses.size(); ++d)
     walk.explain(visit, d, courses[d].cursor_seconds, end.finish(d),
-                 courses[d].last != no_task ? courses[d].last : end.task, false);
+                 courses[d].last != no_task ? courses[d].last : end.task, no_task, false);
 }
 
 }  // namespace stepsim

@@ -22,9 +22,11 @@ inline Cause exposed_cause(CommClass c) {
 struct IdleStretch {
   Cause cause = Cause::bubble;
   double low = 0, high = 0;
+  double idle_since = 0;  ///< begin of the whole idle stretch
   TaskId task = no_task;  ///< no_task before the first one
-  bool by_lag = false;    ///< the next link waited for the start of `task`, not for its finish
-  bool first = false;     ///< ends the idle stretch: what runs next waited for it
+  TaskId next = no_task;  ///< the link before: what waited for `task`; no_task at the step's end
+  bool by_lag = false;    ///< `next` waited for the start of `task`, not for its finish
+  bool first = false;     ///< the chain begins here
   double seconds() const { return high - low; }
 };
 
@@ -34,10 +36,10 @@ class IdleWalk {
   IdleWalk(const LoweredStep& step, const Timeline& timeline);
 
   /// Calls visit.idle with the parts of [low, high] on `device`, given that `task` (the first of
-  /// the chain) held it up until `high`: by running until then, or, when `by_lag`, by the lag after
-  /// its start.
+  /// the chain) held `next` up until `high`: by running until then, or, when `by_lag`, by the lag
+  /// after its start.
   template <class Visit>
-  void explain(Visit& visit, uint32_t device, double low, double high, TaskId task,
+  void explain(Visit& visit, uint32_t device, double low, double high, TaskId task, TaskId next,
                bool by_lag) const;
   /// The binding; but when this device's own arrival came as late as any, its own chain explains
   /// the wait, so that alike ranks give the same ledger whether one or all of them are simulated.
@@ -59,22 +61,23 @@ class IdleWalk {
 
 template <class Visit>
 void IdleWalk::explain(Visit& visit, uint32_t device, double low, double high, TaskId task,
-                       bool by_lag) const {
+                       TaskId next, bool by_lag) const {
+  IdleStretch s{.high = high, .idle_since = low, .task = task, .next = next, .by_lag = by_lag};
   CommClass arriving = CommClass::none;  // of the transfer whose arrival comes next in the chain
-  for (bool first = true; high > low; first = false) {
-    if (task == no_task)
-      return visit.idle(device, IdleStretch{Cause::bubble, low, high, task, by_lag, first});
-    const Verdict found = verdict(device, task, by_lag, arriving);
-    const double begin =
-        found.all ? low : std::max(low, std::min(high, timeline_.start_seconds[index(task)]));
-    visit.idle(device, IdleStretch{found.cause, begin, high, task, by_lag, first});
+  for (s.first = true; s.high > low; s.first = false) {
+    Verdict found{Cause::bubble, true};
+    if (s.task != no_task) found = verdict(device, s.task, s.by_lag, arriving);
+    s.cause = found.cause;
+    s.low =
+        found.all ? low : std::max(low, std::min(s.high, timeline_.start_seconds[index(s.task)]));
+    visit.idle(device, s);
     if (found.all) return;
-    const OpRow& op = row(label_of(step_.graph, task).op);
-    if (!by_lag && op.task_class == TaskClass::communication) arriving = op.comm;
-    high = begin;
-    const TaskId next = waited_on(task, device);
-    by_lag = next != no_task && !waited_for_finish(timeline_, next, task);
-    task = next;
+    const OpRow& op = row(label_of(step_.graph, s.task).op);
+    if (!s.by_lag && op.task_class == TaskClass::communication) arriving = op.comm;
+    s.high = s.low;
+    s.next = s.task;
+    s.task = waited_on(s.next, device);
+    s.by_lag = s.task != no_task && !waited_for_finish(timeline_, s.task, s.next);
   }
 }
 

@@ -107,7 +107,7 @@ Json communication_seconds(const CommunicationTable& table) {
 }  // namespace
 
 std::string report_json(const Scenario& scenario, const Report& report,
-                        const std::optional<Timing>& timing) {
+                        const std::optional<Timing>& timing, const ExposedTable* exposed) {
   Json out;
   out["schema"] = "stepsim.report/1";
   out["version"] = STEPSIM_VERSION;
@@ -153,6 +153,7 @@ std::string report_json(const Scenario& scenario, const Report& report,
   out["buckets"] = buckets_json(report.buckets);
   out["counts"] = {
       {"gpus", report.gpus}, {"simulated_devices", report.devices.size()}, {"tasks", report.tasks}};
+  if (exposed != nullptr) out["exposed"] = exposed_json(*exposed);
   if (timing) {
     out["timing"] = {
         {"lower_seconds", timing->lower_seconds},

@@ -16,9 +16,12 @@ struct Timing {
   double lower_seconds = 0, engine_seconds = 0;
 };
 
-/// Indented, ends with a newline.
+struct ExposedTable;
+
+/// Indented, ends with a newline. `exposed`: why communication is exposed; written when asked for.
 std::string report_json(const Scenario& scenario, const Report& report,
-                        const std::optional<Timing>& timing = std::nullopt);
+                        const std::optional<Timing>& timing = std::nullopt,
+                        const ExposedTable* exposed = nullptr);
 
 /// Printable names of enumerations, shared with the text report.
 std::string_view name(Finding::Kind kind);

@@ -23,6 +23,9 @@ Json memory_json(const std::optional<MemoryReport>& memory);
 Json distribution_json(const Report& report);
 Json findings_json(const std::vector<Finding>& findings);
 Json effective_json(const Scenario& scenario);
+struct ExposedTable;
+/// By class; see sim/report/exposed.h.
+Json exposed_json(const ExposedTable& table);
 Json mesh_json(const Scenario& scenario, const std::vector<Straddling>& straddling);
 Json buckets_json(const std::vector<BucketRow>& buckets);
 
