@@ -47,7 +47,7 @@ TEST_CASE("reasons add up to the ledger: layouts, overlaps, faults, experts") {
   CHECK(part(open, ExposedReason::warmup_cooldown) > 0);
 
   nlohmann::json late = on;
-  late["cluster"]["faults"] = {{{"gpu", 3}, {"slowdown", 1.3}}};
+  late["cluster"]["faults"] = {{{"gpu", 3}, {"compute_factor", 0.8}}};
   reasons_of(read(late));
 
   nlohmann::json queue = on;
