@@ -174,6 +174,10 @@ int main(int argc, char** argv) {
       "check", "resolve, validate, size and fit a scenario without simulating it");
   add_input(check, options);
 
+  CLI::App* sensitivity = app.add_subcommand(
+      "sensitivity", "how the step moves with each bandwidth, rate, latency and cost");
+  add_input(sensitivity, options);
+
   std::string what;
   CLI::App* list = app.add_subcommand("list", "what there is to choose from");
   list->add_option("what", what,
@@ -209,6 +213,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("collective")) return stepsim::app::collective(collective_options);
     if (app.got_subcommand("calibrate")) return stepsim::app::calibrate(calibrate_options);
     if (app.got_subcommand("validate")) return stepsim::app::validate(validate_options);
+    if (*sensitivity) return stepsim::app::sensitivity(options);
     if (*check) return stepsim::app::check(options);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);
   } catch (const stepsim::Error& error) {

@@ -58,6 +58,8 @@ Scenario read_input(const RunOptions& options, Strictness strictness);
 int check(const RunOptions& options);
 /// 0 ok; 1 runs but does not fit, or cannot finish; throws Error on bad input.
 int run(const RunOptions& options);
+/// Prints how the step moves with each parameter.
+int sensitivity(const RunOptions& options);
 /// Prints a catalogue: models, clusters, scenarios, schedules, collectives, presets or keys.
 int list(const std::string& what);
 /// Prints what each of `keys` does; without any, the sections there are.
