@@ -62,8 +62,12 @@ Cause exposed(CommClass c) {
 /// Explains idle stretches; holds what the walk needs to know about transfers between devices.
 class Walk {
  public:
-  Walk(const LoweredStep& step, const Timeline& timeline)
-      : step_(step), graph_(step.graph), timeline_(timeline), shared_(graph_.task_count(), false) {
+  Walk(const LoweredStep& step, const Timeline& timeline, std::vector<IdlePart>* idle)
+      : step_(step),
+        graph_(step.graph),
+        timeline_(timeline),
+        shared_(graph_.task_count(), false),
+        idle_(idle) {
     for (const RendezvousMember& m : step.members) shared_[index(m.transfer)] = true;
   }
 
@@ -76,6 +80,7 @@ class Walk {
     const int stage = step_.devices[device].stage;
     const auto add = [&](Cause cause, double seconds) {
       sums[static_cast<size_t>(cause)].add(seconds);
+      if (idle_ != nullptr && seconds > 0) idle_->push_back({device, cause, high - seconds, high});
     };
     CommClass arriving = CommClass::none;  // of the transfer whose arrival comes next in the chain
     while (high > low) {
@@ -152,6 +157,7 @@ class Walk {
   const TaskGraph& graph_;
   const Timeline& timeline_;
   std::vector<bool> shared_;  ///< by task: has rows in `members`
+  std::vector<IdlePart>* idle_;
 };
 
 /// What one device has been through up to `cursor`.
@@ -160,6 +166,12 @@ struct Account {
   double cursor_seconds = 0;
   TaskId last = no_task;  ///< a task of any of its streams that finishes at the step end
 };
+
+/// Of a blocking operation of the compute stream.
+Cause idle_cause(TaskClass task_class, CommClass comm) {
+  if (task_class == TaskClass::host) return Cause::host;
+  return task_class == TaskClass::communication ? exposed(comm) : Cause::bubble;
+}
 
 /// A kernel or a blocking operation of the compute stream, already clipped to the step.
 void add_busy(Account& account, TaskClass task_class, CommClass comm, double seconds,
@@ -172,19 +184,18 @@ void add_busy(Account& account, TaskClass task_class, CommClass comm, double sec
       return sum(task_class == TaskClass::compute ? Cause::compute : Cause::optimizer)
           .add(seconds - excess);
     case TaskClass::host:
-      return sum(Cause::host).add(seconds);
     case TaskClass::communication:
-      return sum(exposed(comm)).add(seconds);
     case TaskClass::marker:
-      return sum(Cause::bubble).add(seconds);
+      return sum(idle_cause(task_class, comm)).add(seconds);
   }
 }
 
 }  // namespace
 
-std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, StepEnd end) {
+std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, StepEnd end,
+                            std::vector<IdlePart>* idle) {
   const TaskGraph& graph = step.graph;
-  const Walk walk(step, timeline);
+  const Walk walk(step, timeline, idle);
   std::vector<Account> accounts(step.devices.size());
   for (size_t d = 0; d < accounts.size(); ++d) accounts[d].cursor_seconds = end.begin(d);
   size_t flow = 0;  // flows are in ascending task order
@@ -212,6 +223,9 @@ std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, S
     const double seconds = finish - std::max(start, account.cursor_seconds);
     const double excess = claims ? std::max(0.0, seconds - graph.durations_seconds[t]) : 0.0;
     add_busy(account, op.task_class, op.comm, std::max(0.0, seconds), excess);
+    if (idle != nullptr && seconds > 0 && op.task_class != TaskClass::compute &&
+        op.task_class != TaskClass::optimizer)
+      idle->push_back({device, idle_cause(op.task_class, op.comm), finish - seconds, finish});
     account.cursor_seconds = std::max(account.cursor_seconds, finish);
   }
   std::vector<Ledger> result(accounts.size());

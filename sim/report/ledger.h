@@ -62,8 +62,17 @@ struct Ledger {
   }
 };
 
-/// One ledger a simulated device. Linear in tasks for chains as short as a gap.
-std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, StepEnd end);
+/// A part of what a device's compute stream does not compute, with its one cause.
+struct IdlePart {
+  uint32_t device = 0;
+  Cause cause{};
+  double start_seconds = 0, finish_seconds = 0;
+};
+
+/// One ledger a simulated device. Linear in tasks for chains as short as a gap. `idle`, when given,
+/// takes all idle parts, the latest of a stretch first: by device they add up to what is not busy.
+std::vector<Ledger> ledgers(const LoweredStep& step, const Timeline& timeline, StepEnd end,
+                            std::vector<IdlePart>* idle = nullptr);
 
 /// A step without its faults, as seen by each device of the step with them.
 struct SoundStep {
