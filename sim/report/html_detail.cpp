@@ -100,6 +100,10 @@ class DetailWriter {
     on_path_.assign(d.step.graph.task_count(), false);
     for (const PathTask& p : critical_tasks(d.step, d.timeline, d.end))
       on_path_[index(p.task)] = true;
+    ledgers(d.step, d.timeline, d.end, &idle_);
+    std::stable_sort(idle_.begin(), idle_.end(), [](const IdlePart& a, const IdlePart& b) {
+      return a.device != b.device ? a.device < b.device : a.start_seconds < b.start_seconds;
+    });
   }
 
   Json window(const Interval& w, const std::vector<Slice>& all) {
@@ -114,7 +118,10 @@ class DetailWriter {
       while (last < inside.size() && inside[last].stream == inside[first].stream) ++last;
       streams.push_back(stream({&inside[first], &inside[first] + (last - first)}, number));
     }
-    return {{"low", place(w.start)}, {"high", place(w.finish)}, {"streams", streams}};
+    return {{"low", place(w.start)},
+            {"high", place(w.finish)},
+            {"streams", streams},
+            {"idle", idle(w)}};
   }
   Json finish(Json windows, size_t tasks) {
     return {{"tick_seconds", tick_},   {"tasks", tasks},        {"ops", ops_.words},
@@ -125,6 +132,29 @@ class DetailWriter {
   double start(TaskId t) const { return d_.timeline.start_seconds[index(t)]; }
   double finish(TaskId t) const { return d_.timeline.finish_seconds[index(t)]; }
   int64_t place(double seconds) const { return std::llround((seconds - d_.start_seconds) / tick_); }
+
+  /// What each drawn device does not compute within the window, by cause.
+  Json idle(const Interval& w) const {
+    Json rows = Json::array();
+    auto part = idle_.begin();
+    for (const uint32_t device : d_.devices) {
+      Json gap = Json::array(), length = Json::array(), cause = Json::array();
+      int64_t cursor = 0;
+      while (part != idle_.end() && part->device < device) ++part;
+      for (; part != idle_.end() && part->device == device; ++part) {
+        const int64_t from = std::max(cursor, place(part->start_seconds)),
+                      to = place(part->finish_seconds);
+        if (part->finish_seconds <= w.start || part->start_seconds >= w.finish || to <= from)
+          continue;
+        gap.push_back(from - cursor);
+        length.push_back(to - from);
+        cause.push_back(static_cast<int>(part->cause));
+        cursor = to;
+      }
+      rows.push_back({{"device", device}, {"gap", gap}, {"length", length}, {"cause", cause}});
+    }
+    return rows;
+  }
 
   Json stream(std::span<const Slice> list, const std::map<uint32_t, int64_t>& number) {
     Json gap = Json::array(), length = Json::array(), op = Json::array(), layer = Json::array(),
@@ -192,6 +222,7 @@ class DetailWriter {
   const Drawing& d_;
   double tick_;
   std::vector<bool> on_path_;
+  std::vector<IdlePart> idle_;  ///< by device and time
   Numbers<std::pair<OpKind, Pass>> ops_;
   Numbers<std::pair<uint16_t, uint8_t>> scopes_;
   Numbers<std::string> texts_;

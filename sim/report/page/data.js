@@ -64,7 +64,8 @@ function readDetail(raw) {
       out.critical = new Set(s.path);
       return out;
     });
-    return { low: w.low * tick, high: w.high * tick, streams };
+    const idle = w.idle.map((i) => ({ ...i, ...spans(i, tick) }));
+    return { low: w.low * tick, high: w.high * tick, streams, idle };
   });
   return { ...raw, windows };
 }

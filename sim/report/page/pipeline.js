@@ -121,7 +121,8 @@ export class PipelineChart {
         g.fillStyle = inkOn(fill);
         g.textAlign = "center";
         g.font = (lane || this.row < 18 || w < 8 * label.length + 4 ? 10 : 12) + "px system-ui, sans-serif";
-        g.fillText(label, x + w / 2, at + h / 2 + 0.5);
+        const from = Math.max(gutter, x), to = Math.min(this.chart.width, x + w);
+        g.fillText(label, (from + to) / 2, at + h / 2 + 0.5);
       }
     }
     g.globalAlpha = 1;

@@ -5,7 +5,7 @@ import { count, gib, kindLetters, percent, plural, readPalette, seconds } from "
 import { clearPatterns, TimeView } from "./view.js";
 import { blockRows, PipelineChart, rowName } from "./pipeline.js";
 import { StreamsChart } from "./streams.js";
-import { MemoryChart, memoryClasses, classWords } from "./memory.js";
+import { atPeak, MemoryChart, memoryClasses, classWords } from "./memory.js";
 import { ledgerBars, ledgerLegend, ledgerTable, overlapTable, pathBar, pathTable, peakBars, peakTable } from "./bars.js";
 import { PlacementMap } from "./placement.js";
 
@@ -138,6 +138,9 @@ function stretches() {
   return options.length > 1 ? set : null;
 }
 
+/** A table that may be wider than a narrow screen. */
+const wide = (content) => element("div", { class: "scroll" }, content);
+
 function pipelineSection() {
   const t = timeline, has = (kind) => t.devices.some((d) => d.blocks.kind.includes(t.kinds.indexOf(kind)));
   const items = [["forward", "forward"]];
@@ -169,6 +172,8 @@ function streamsSection() {
     element("p", { class: "lead" }, "Strong colour: bytes move while no kernel runs. Pale: hidden under compute. " +
       (all ? `Every one of the ${count(d.tasks)} tasks is here.` : `Of ${count(d.tasks)} tasks those of three stretches are in the file, marked by dark lines under the chart: the start, a steady state, the end. Elsewhere kernels are joined to blocks and transfers to how busy each class is.`)),
     streams.box,
+    legend([["forward", "forward"], ["backward", "backward"], ["weight gradients", "weight"], ["optimizer and copies", "step"],
+      ...[...new Set(page.activity.map((a) => timeline.classes[a.class]))].map((c) => [c, c])]),
     folded("Table of tasks in sight", () => {
       const { total, rows } = streams.rows(500);
       return [element("p", {}, total > rows.length ? `The first ${rows.length} of ${count(total)} tasks in sight; zoom in for fewer` : plural(total, "task")),
@@ -187,13 +192,13 @@ function overlapSection() {
   const any = Object.values(report.communication_seconds).some((c) => c && (c.total > 0 || c.waiting > 0));
   return section("overlap", "Overlap", null,
     element("p", { class: "lead" }, any ? "Of the time in which bytes move, what runs under compute (pale) and what does not (strong); mean rank. Waiting for a peer moves nothing and is counted apart." : "Nothing is communicated in this step."),
-    any ? overlapTable(report) : null);
+    any ? wide(overlapTable(report)) : null);
 }
 
 function pathSection() {
   return section("path", "Critical path", null,
     element("p", { class: "lead" }, "The chain of tasks that sets the step, by kind: shortening anything else changes nothing at first."),
-    pathBar(report), pathTable(report));
+    pathBar(report), wide(pathTable(report)));
 }
 
 function memorySection() {
@@ -201,7 +206,7 @@ function memorySection() {
   const thin = page.memory.thinned ? " Where there are too many changes to draw, each point is the highest of its stretch." : "";
   return section("memory", "Memory", element("div", { class: "controls" }, element("label", {}, "device ", picker())),
     element("p", { class: "lead" }, "Live bytes of one device over the step, against its capacity; the hatched part is what framework and communicators reserve." + thin),
-    memory.box, legend(memoryClasses.map(([name, variable]) => [classWords[name] || name, variable]).concat([["reserve", "bubble", true]])),
+    memory.box, legend(memoryClasses.filter(([name]) => page.memory.rows.some((r) => atPeak(r)[name] > 0)).map(([name, variable]) => [classWords[name] || name, variable]).concat([["reserve", "bubble", true]])),
     element("h3", { style: { "margin-top": "14px" } }, "At its fullest, by stage"),
     element("div", { class: page.memory.rows.length > 24 ? "many" : "" }, peakBars(page)), folded("Table", () => peakTable(page)));
 }
@@ -211,7 +216,7 @@ function placementSection() {
   const p = page.placement, part = p.world > map.shown ? ` The first ${count(map.shown)} of ${count(p.world)} ranks are drawn.` : "";
   return section("placement", "Placement", element("div", { class: "controls" }, map.placement.groups.length ? map.controls : null),
     element("p", { class: "lead" }, `Each cell is a rank, each box ${p.nvlink_domain === p.gpus_per_node ? "a node, which is an NVLink domain" : `an NVLink domain of ${p.nvlink_domain}`}; shades tell pipeline stages apart. Point at a rank: its group lights up, red where it straddles domains.${part}`),
-    map.box, saidPlace, map.table());
+    map.box, saidPlace, wide(map.table()));
 }
 
 function settingsSection() {

@@ -28,6 +28,7 @@ export class StreamsChart {
     this.device = this.page.timeline.devices[index];
     const { detail, activity } = this.page, id = this.device.device;
     this.windows = detail ? detail.windows.map((w) => this.prepare(w, w.streams.filter((s) => s.device === id))) : [];
+    for (const w of this.windows) w.idle = w.idle.find((i) => i.device === id);
     this.activity = new Map(activity.filter((a) => a.device === id).map((a) => [a.stream, a]));
     const names = new Set(["compute"]);
     for (const w of this.windows) for (const s of w.streams) names.add(s.stream);
@@ -79,10 +80,10 @@ export class StreamsChart {
       g.clip();
       g.fillStyle = color("sheet");
       g.fillRect(gutter, y, width - gutter, streamRow);
-      if (name === "compute") this.pipeline.drawWaits(g, this.device, y + (streamRow - this.pipeline.row) / 2, scale, false);
       const single = this.singly(scale);
       this.drawOutside(g, name, y, scale, width, single);
       for (const w of single) {
+        if (name === "compute" && w.idle) this.drawIdle(g, w.idle, y, scale);
         const s = w.streams.find((x) => x.stream === name);
         if (s) this.drawStream(g, s, y, scale);
       }
@@ -125,7 +126,8 @@ export class StreamsChart {
       if (name === "compute") {
         const p = this.pipeline, was = p.row;
         p.row = streamRow;
-        if (p.isCoarse) p.drawColumns(g, this.device, y, scale, width);
+        p.drawWaits(g, this.device, y, scale, false);
+        if (p.coarse(width)) p.drawColumns(g, this.device, y, scale, width);
         else p.drawBlocks(g, this.device, y, scale);
         p.row = was;
       } else {
@@ -145,6 +147,17 @@ export class StreamsChart {
       g.fillRect(x, y + streamRow - hidden, w, hidden);
       g.fillStyle = base;
       g.fillRect(x, y + streamRow - all, w, all - hidden);
+    }
+  }
+
+  /** Between kernels, by cause. */
+  drawIdle(g, idle, y, scale) {
+    for (let i = firstAbove(idle.finish, this.view.low); i < idle.count && idle.start[i] < this.view.high; ++i) {
+      const cause = this.page.timeline.causes[idle.cause[i]], x = scale.x(idle.start[i]), wide = scale.x(idle.finish[i]) - x;
+      if (wide < 0.4) continue;
+      g.fillStyle = cause === "bubble" ? hatch(g, color("hatch")) : mix(causeColor(cause), color("sheet"), 0.4);
+      if (cause === "bubble") g.fillRect(x, y, wide, streamRow);
+      else g.fillRect(x, y + streamRow * 0.3, wide, streamRow * 0.4);
     }
   }
 
@@ -200,8 +213,9 @@ export class StreamsChart {
     }
     this.chart.canvas.style.cursor = "crosshair";
     if (found && this.singly(this.view.scale(this.chart.width)).includes(found.window)) return showTip(event.clientX, event.clientY, ...this.describe(found));
-    if (name === "compute" && x >= gutter) return this.tipIdle(name, t, event);
-    if (name && x >= gutter && t <= this.view.full[1]) {
+    if (name === "compute" && x >= gutter) return this.tipIdle(t, event);
+    const single = this.singly(this.view.scale(this.chart.width)).some((w) => t >= w.low && t <= w.high);
+    if (name && x >= gutter && t <= this.view.full[1] && !single) {
       const strip = this.activity.get(name);
       if (strip) {
         const i = Math.min(strip.all.length - 1, Math.floor(((t - this.view.full[0]) / (this.view.full[1] - this.view.full[0])) * strip.all.length));
@@ -211,9 +225,19 @@ export class StreamsChart {
     }
     hideTip();
   }
-  tipIdle(name, t, event) {
+  /** Why the compute stream idles at a moment: within an action where single tasks are known, or between two. */
+  tipIdle(t, event) {
+    for (const w of this.windows) {
+      if (!w.idle || t < w.low || t > w.high) continue;
+      const i = firstAbove(w.idle.finish, t);
+      if (i >= w.idle.count || w.idle.start[i] > t) continue;
+      const lines = [["from", seconds(w.idle.start[i])], ["lasts", seconds(w.idle.finish[i] - w.idle.start[i])]];
+      const compute = w.streams.find((s) => s.stream === "compute"), next = compute ? firstAbove(compute.start, t) : 0;
+      if (compute && next < compute.count) lines.push(["until", this.taskName(compute, next)], this.waited({ stream: compute, index: next, window: w }));
+      return showTip(event.clientX, event.clientY, causeWords[this.page.timeline.causes[w.idle.cause[i]]], lines);
+    }
     const { waits } = this.device, i = firstAbove(waits.finish, t);
-    if (name === "compute" && i < waits.count && waits.start[i] <= t)
+    if (i < waits.count && waits.start[i] <= t)
       return showTip(event.clientX, event.clientY, ...this.pipeline.describeWait({ device: this.device, wait: i }));
     hideTip();
   }

@@ -1,7 +1,8 @@
 // The stretch of time that all charts show, and how one moves in it.
 import { color, seconds } from "./words.js";
 
-export const gutter = 118;  // pixels left of the time axis, for row names
+/** Pixels left of the time axis, for row names. */
+export const gutter = innerWidth < 560 ? 94 : 128;
 export const axisHeight = 24;
 
 export class TimeView {
