@@ -22,6 +22,7 @@ Examples
   stepsim run scenarios/llama3-70b-64xh100-bf16.json model.tensor_model_parallel_size=8
   stepsim run scenarios/llama3-70b-64xh100-bf16.json --cluster dgx-b200:8
   stepsim run scenarios/1f1b-4x8.json --trace step.json     open it in https://ui.perfetto.dev
+  stepsim run scenarios/1f1b-4x8.json --html step.html      open it in a browser
   stepsim run --recipe llama32_1b_pretrain_config -tp 2 --cluster dgx-h100:1
   stepsim check run_config.yaml --cluster dgx-h100:8        which settings silently do nothing
   stepsim explain comm_overlap.tp_comm_overlap
@@ -162,6 +163,9 @@ int main(int argc, char** argv) {
   add_input(run, options);
   run->add_option("--trace", options.trace_file,
                   "write a Chrome trace: a process per device, a thread per stream")
+      ->type_name("FILE");
+  run->add_option("--html", options.html_file,
+                  "write a page to look at: the pipeline, its streams, memory, placement")
       ->type_name("FILE");
   run->add_flag("--unfold", options.unfold,
                 "simulate every rank instead of one per class of equal ranks");

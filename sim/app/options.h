@@ -15,11 +15,11 @@ namespace stepsim::app {
 /// Options of commands that take a scenario.
 struct RunOptions {
   std::string scenario;
-  std::string recipe;                  ///< --recipe NAME in place of a scenario file
-  std::vector<std::string> overrides;  ///< section.key=value
-  std::string dialect;                 ///< bridge or megatron-lm; empty = the input's own
-  std::string cluster;                 ///< NAME[:NODES]
-  std::string json_file, trace_file;   ///< "-" = stdout; empty = not asked
+  std::string recipe;                            ///< --recipe NAME in place of a scenario file
+  std::vector<std::string> overrides;            ///< section.key=value
+  std::string dialect;                           ///< bridge or megatron-lm; empty = the input's own
+  std::string cluster;                           ///< NAME[:NODES]
+  std::string json_file, trace_file, html_file;  ///< "-" = stdout; empty = not asked
   bool unfold = false, no_contention = false, timing = false, why = false;
 };
 

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "sim/app/options.h"
@@ -11,6 +13,7 @@
 #include "sim/config/files.h"
 #include "sim/config/read.h"
 #include "sim/report/exposed.h"
+#include "sim/report/html.h"
 #include "sim/report/json.h"
 #include "sim/report/text.h"
 #include "sim/report/trace.h"
@@ -34,17 +37,24 @@ void check_unfolded_size(const Scenario& s, bool asked) {
 }
 
 void check_outputs(const RunOptions& options) {
-  for (const auto& [flag, file] :
-       {std::pair("--json", options.json_file), std::pair("--trace", options.trace_file)})
+  const std::array<std::tuple<const char*, const char*, std::string>, 3> outputs{
+      {{"--json", "report", options.json_file},
+       {"--trace", "trace", options.trace_file},
+       {"--html", "page", options.html_file}}};
+  for (const auto& [flag, what, file] : outputs)
     if (!file.empty() && options.recipe.empty() && same_file(file, options.scenario))
       throw Error("<command line>", fmt::format("/{}", flag),
                   fmt::format("would overwrite the scenario '{}'", options.scenario));
-  if (options.json_file.empty() || options.trace_file.empty() ||
-      !same_file(options.json_file, options.trace_file))
-    return;
-  throw Error("<command line>", "/--trace",
-              fmt::format("would overwrite the report: --json and --trace both name '{}'",
-                          options.trace_file));
+  for (size_t later = 1; later < outputs.size(); ++later) {
+    for (size_t earlier = 0; earlier < later; ++earlier) {
+      const auto& [first, what, file] = outputs[earlier];
+      const auto& [flag, own, path] = outputs[later];
+      if (!file.empty() && !path.empty() && same_file(file, path))
+        throw Error("<command line>", fmt::format("/{}", flag),
+                    fmt::format("would overwrite the {}: {} and {} both name '{}'", what, first,
+                                flag, path));
+    }
+  }
 }
 
 int report_stall(const std::string& file, const Stall& stall, bool as_json) {
@@ -91,10 +101,15 @@ int run(const RunOptions& options) {
     return report_stall(scenario.file, *stall, options.json_file == "-");
   const Simulation& simulation = std::get<Simulation>(outcome);
 
-  Output trace(options.trace_file), json(options.json_file);
+  Output trace(options.trace_file), json(options.json_file), html(options.html_file);
   if (trace.asked()) {
     write_trace(trace.stream(), simulation.lowered, simulation.timeline);
     trace.close();
+  }
+  if (html.asked()) {
+    html.stream() << report_html(scenario, simulation.lowered, simulation.timeline,
+                                 simulation.report);
+    html.close();
   }
   std::optional<Timing> timing;
   if (options.timing) timing = Timing{simulation.lower_seconds, simulation.engine_seconds};
@@ -106,7 +121,7 @@ int run(const RunOptions& options) {
     json.stream() << report_json(scenario, simulation.report, timing, why ? &*why : nullptr);
     json.close();
   }
-  if (!trace.standard() && !json.standard()) {
+  if (!trace.standard() && !json.standard() && !html.standard()) {
     Output text("-");
     text.stream() << report_text(scenario, simulation.report);
     if (why) text.stream() << "\n" << exposed_text(*why, simulation.report.step_seconds);

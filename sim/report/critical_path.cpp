@@ -67,6 +67,19 @@ std::vector<PathPart> critical_path(const LoweredStep& step, const Timeline& tim
   return parts;
 }
 
+std::vector<PathTask> critical_tasks(const LoweredStep& step, const Timeline& timeline,
+                                     StepEnd end) {
+  std::vector<PathTask> tasks;
+  double high = end.seconds;
+  walk(step, timeline, end, [&](TaskId task, size_t kind, double seconds) {
+    (void)kind;
+    tasks.push_back({task, high - seconds, high});
+    high -= seconds;
+  });
+  std::reverse(tasks.begin(), tasks.end());
+  return tasks;
+}
+
 std::vector<double> critical_seconds_by_device(const LoweredStep& step, const Timeline& timeline,
                                                StepEnd end) {
   std::vector<double> by_device(step.devices.size());

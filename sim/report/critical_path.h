@@ -23,6 +23,15 @@ struct PathPart {
 /// none.
 std::vector<PathPart> critical_path(const LoweredStep& step, const Timeline& timeline, StepEnd end);
 
+/// A task of the path and the stretch of time that it accounts for.
+struct PathTask {
+  TaskId task{};
+  double start_seconds = 0, finish_seconds = 0;
+};
+/// From the first task to the last.
+std::vector<PathTask> critical_tasks(const LoweredStep& step, const Timeline& timeline,
+                                     StepEnd end);
+
 /// Seconds of it in kernels and host work of each device: whose work sets the step. Transfers have
 /// no owner.
 std::vector<double> critical_seconds_by_device(const LoweredStep& step, const Timeline& timeline,

@@ -89,7 +89,7 @@ TEST_CASE("no output overwrites the scenario") {
   fs::create_hard_link(folder / "s.json", folder / "hard.json");
   fs::create_symlink(folder / "s.json", folder / "soft.json");
   const std::string before = read_text(folder / "s.json"), at = folder.string();
-  for (const char* flag : {"--json", "--trace"})
+  for (const char* flag : {"--json", "--trace", "--html"})
     for (const char* name : {"/s.json", "/./s.json", "/d/../s.json", "/hard.json", "/soft.json"}) {
       CAPTURE(std::string(flag) + " " + name);
       const Outcome outcome = run("run " + at + "/s.json " + flag + " " + at + name);
@@ -102,6 +102,11 @@ TEST_CASE("no output overwrites the scenario") {
   const Outcome outcome =
       run("run " + at + "/s.json --json " + at + "/new.json --trace " + at + "/d/../link.json");
   CHECK(outcome.err.find("would overwrite the report") != std::string::npos);
+  const Outcome page = run("run " + at + "/s.json --trace " + at + "/x --html " + at + "/./x");
+  CHECK(page.code == 2);
+  CHECK(page.err.find("#/--html: would overwrite the trace: --trace and --html both name") !=
+        std::string::npos);
+  CHECK(run("run " + at + "/s.json --html -").out.starts_with("<!doctype html>"));
   fs::remove_all(folder);
 }
 

@@ -1,0 +1,55 @@
+// Opens pages of the program in Debian's Chromium. `./dev browser` puts playwright-core into build/browser.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+export const root = resolve(import.meta.dirname, "../..");
+const { chromium } = createRequire(join(root, "build/browser/"))("playwright-core");
+const folder = mkdtempSync(join(tmpdir(), "stepsim-browser-"));
+
+let browser = null;
+export async function close() {
+  if (browser) await browser.close();
+  browser = null;
+}
+
+/** The page and the report of one run: words as on the command line. */
+export function simulate(name, words) {
+  const html = join(folder, name + ".html"), json = join(folder, name + ".json");
+  try {
+    execFileSync(join(root, "build/release/stepsim"), ["run", ...words, "--html", html, "--json", json], { cwd: root, stdio: "pipe" });
+  } catch (error) {
+    if (error.status !== 1) throw error;  // 1: does not fit in memory, which a page shows too
+  }
+  return { html, text: readFileSync(html, "latin1"), report: JSON.parse(readFileSync(json, "utf8")) };
+}
+
+export function write(name, text) {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+/** Opens a file; `complaints` collects what the console, the page or the network complains of. */
+export async function open(file, { width = 1280, height = 900, colorScheme = "light" } = {}) {
+  browser ??= await chromium.launch({
+    executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
+  const page = await browser.newPage({ viewport: { width, height }, colorScheme });
+  const complaints = [];
+  page.on("console", (m) => ["error", "warning"].includes(m.type()) && complaints.push(m.text()));
+  page.on("pageerror", (e) => complaints.push(String(e.stack || e)));
+  page.on("request", (r) => r.url().startsWith("file://") || r.url().startsWith("data:") || complaints.push("asks for " + r.url()));
+  await page.goto("file://" + file);
+  await page.waitForFunction(() => globalThis.stepsim);
+  await page.waitForTimeout(150);
+  return { page, complaints };
+}
+
+/** Writes a picture when STEPSIM_SCREENSHOTS names a folder. */
+export async function picture(page, name) {
+  if (process.env.STEPSIM_SCREENSHOTS) await page.screenshot({ path: join(process.env.STEPSIM_SCREENSHOTS, name + ".png"), fullPage: true });
+}
