@@ -9,6 +9,7 @@
 
 #include "sim/app/large_pages.h"
 #include "sim/app/options.h"
+#include "sim/app/search_flags.h"
 #include "sim/app/words.h"
 #include "sim/base/error.h"
 
@@ -172,6 +173,11 @@ int main(int argc, char** argv) {
       "check", "resolve, validate, size and fit a scenario without simulating it");
   add_input(check, options);
 
+  stepsim::app::SweepOptions sweep_options;
+  CLI::App* sweep = app.add_subcommand("sweep", "a table over many values of a scenario's keys");
+  add_input(sweep, sweep_options.input);
+  stepsim::app::add_sweep_flags(sweep, sweep_options);
+
   std::string what;
   CLI::App* list = app.add_subcommand("list", "what there is to choose from");
   list->add_option("what", what,
@@ -207,6 +213,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("collective")) return stepsim::app::collective(collective_options);
     if (app.got_subcommand("calibrate")) return stepsim::app::calibrate(calibrate_options);
     if (app.got_subcommand("validate")) return stepsim::app::validate(validate_options);
+    if (*sweep) return stepsim::app::sweep(sweep_options);
     if (*check) return stepsim::app::check(options);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);
   } catch (const stepsim::Error& error) {

@@ -38,6 +38,15 @@ struct ValidateOptions {
   std::string rows;         ///< steps, JSON lines
   std::string json_file;
 };
+/// Options of `sweep`.
+struct SweepOptions {
+  RunOptions input;
+  std::vector<std::string> vary, zip;  ///< KEY=VALUES
+  std::string from;                    ///< a list of points
+  std::string csv_file, svg_file;      ///< "-" = stdout; empty = not asked
+  std::string resume_file;             ///< journal of what is done
+  int threads = 0;                     ///< 0: all cores
+};
 /// Options of `calibrate`.
 struct CalibrateOptions {
   std::string kernels;     ///< CSV file
@@ -48,6 +57,8 @@ struct CalibrateOptions {
 
 /// Fits parameters of a GPU to measured kernels and prints them.
 int calibrate(const CalibrateOptions& options);
+/// Simulates a scenario at many points: 0 some point fits, 1 none does, 130 interrupted.
+int sweep(const SweepOptions& options);
 /// Prints what one collective costs by size.
 int collective(const CollectiveOptions& options);
 /// Prints predicted against measured.

@@ -1,0 +1,12 @@
+// Flags and help of the commands that simulate many scenarios.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "sim/app/options.h"
+
+namespace stepsim::app {
+
+void add_sweep_flags(CLI::App* command, SweepOptions& options);
+
+}  // namespace stepsim::app
