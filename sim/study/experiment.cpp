@@ -17,20 +17,11 @@ std::optional<double> number_of(const json& object, const char* key) {
   return found->get<double>();
 }
 
-}  // namespace
-
-Scenario read_experiment(const Experiment& experiment, std::span<const std::string> words,
-                         const std::string& cluster) {
-  std::vector<std::string> all = experiment.words;
-  all.insert(all.end(), words.begin(), words.end());
-  return read_scenario(experiment.file, all, cluster.empty() ? experiment.cluster : cluster,
-                       experiment.data);
-}
-
-Outcome simulated(const Experiment& experiment, std::span<const std::string> words,
-                  const std::string& cluster) {
+/// `read` gives the scenario or throws an Error.
+template <typename Read>
+Outcome outcome_of(const Read& read) {
   try {
-    const Scenario scenario = read_experiment(experiment, words, cluster);
+    const Scenario scenario = read();
     const auto outcome = simulate(scenario);
     if (const Stall* stall = std::get_if<Stall>(&outcome))
       return {.report = {},
@@ -45,6 +36,25 @@ Outcome simulated(const Experiment& experiment, std::span<const std::string> wor
     return {
         .report = {}, .failure_pointer = "", .failure = "needs more memory than this machine has"};
   }
+}
+
+}  // namespace
+
+Scenario read_experiment(const Experiment& experiment, std::span<const std::string> words,
+                         const std::string& cluster) {
+  std::vector<std::string> all = experiment.words;
+  all.insert(all.end(), words.begin(), words.end());
+  return read_scenario(experiment.file, all, cluster.empty() ? experiment.cluster : cluster,
+                       experiment.data);
+}
+
+Outcome simulated(const Experiment& experiment, std::span<const std::string> words,
+                  const std::string& cluster) {
+  return outcome_of([&] { return read_experiment(experiment, words, cluster); });
+}
+
+Outcome simulated_text(const std::string& text, const std::string& file, const DataPaths& data) {
+  return outcome_of([&] { return read_scenario_text(text, file, {}, "", data); });
 }
 
 Figures figures_of(const std::string& text) {
@@ -69,6 +79,7 @@ Figures figures_of(const std::string& text) {
     f.memory_rank = memory.at("rank").get<int>();
   }
   for (const auto& [cause, share] : report.at("ledger").items()) {
+    if (share.is_number()) f.ledger.emplace_back(cause, share.get<double>() * f.step_seconds);
     if (cause == "compute" || !share.is_number() || share.get<double>() <= f.cause_share) continue;
     f.cause = cause;
     f.cause_share = share.get<double>();

@@ -29,6 +29,7 @@ struct Figures {
   int memory_rank = 0;
   double bubble_fraction = 0;
   std::optional<double> overlap_efficiency;
+  std::vector<std::pair<std::string, double>> ledger;  ///< seconds by cause
   std::string cause;  ///< of the ledger, the largest beside compute; "" when there is none
   double cause_share = 0;
 
@@ -48,6 +49,8 @@ Scenario read_experiment(const Experiment& experiment, std::span<const std::stri
 /// Never throws an Error: it becomes the failure. So does a step that cannot finish.
 Outcome simulated(const Experiment& experiment, std::span<const std::string> words,
                   const std::string& cluster);
+/// The same of a scenario as JSON text; `file` is what errors point at.
+Outcome simulated_text(const std::string& text, const std::string& file, const DataPaths& data);
 Figures figures_of(const std::string& report);
 
 }  // namespace stepsim
