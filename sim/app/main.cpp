@@ -28,6 +28,8 @@ Examples
   stepsim explain comm_overlap.tp_comm_overlap
   stepsim list models
   stepsim collective all_reduce --cluster dgx-h100:2        the table of nccl-tests, predicted
+  stepsim sweep s.json --vary model.tensor_model_parallel_size=1..8*2
+  stepsim plan MODEL --cluster dgx-h100 --gpus 64           the fastest layout, guaranteed
   stepsim validate --collectives rows.csv                   predicted against measured
   stepsim validate --rows tests/published/moe.jsonl         the same of whole steps
 
@@ -178,6 +180,11 @@ int main(int argc, char** argv) {
   add_input(sweep, sweep_options.input);
   stepsim::app::add_sweep_flags(sweep, sweep_options);
 
+  stepsim::app::PlanOptions plan_options;
+  CLI::App* plan = app.add_subcommand("plan", "the fastest layout on a number of GPUs");
+  add_input(plan, plan_options.input);
+  stepsim::app::add_plan_flags(plan, plan_options);
+
   std::string what;
   CLI::App* list = app.add_subcommand("list", "what there is to choose from");
   list->add_option("what", what,
@@ -213,6 +220,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("collective")) return stepsim::app::collective(collective_options);
     if (app.got_subcommand("calibrate")) return stepsim::app::calibrate(calibrate_options);
     if (app.got_subcommand("validate")) return stepsim::app::validate(validate_options);
+    if (*plan) return stepsim::app::plan(plan_options);
     if (*sweep) return stepsim::app::sweep(sweep_options);
     if (*check) return stepsim::app::check(options);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);

@@ -50,6 +50,13 @@ void Progress::show(size_t done) {
   std::fflush(stderr);
 }
 
+void Progress::show(const std::string& what, size_t done, size_t of) {
+  if (what != what_ || done < done_) start_ = last_ = ProgressClock::now();
+  what_ = what;
+  count_ = of;
+  show(done);
+}
+
 void Progress::clear() {
   if (drawn_) std::fputs("\r\033[K", stderr);
   drawn_ = false;

@@ -27,6 +27,8 @@ class Progress {
   ~Progress() { clear(); }
   void advance() { show(done_ + 1); }
   void show(size_t done);
+  /// Of something else from here on.
+  void show(const std::string& what, size_t done, size_t of);
   void clear();
 
  private:

@@ -8,5 +8,6 @@
 namespace stepsim::app {
 
 void add_sweep_flags(CLI::App* command, SweepOptions& options);
+void add_plan_flags(CLI::App* command, PlanOptions& options);
 
 }  // namespace stepsim::app
