@@ -9,6 +9,7 @@
 
 #include "sim/app/large_pages.h"
 #include "sim/app/options.h"
+#include "sim/app/search_flags.h"
 #include "sim/app/words.h"
 #include "sim/base/error.h"
 
@@ -28,6 +29,8 @@ Examples
   stepsim explain comm_overlap.tp_comm_overlap
   stepsim list models
   stepsim collective all_reduce --cluster dgx-h100:2        the table of nccl-tests, predicted
+  stepsim sweep s.json --vary model.tensor_model_parallel_size=1..8*2
+  stepsim plan MODEL --cluster dgx-h100 --gpus 64           the fastest layout, guaranteed
   stepsim validate --collectives rows.csv                   predicted against measured
   stepsim validate --rows tests/published/moe.jsonl         the same of whole steps
 
@@ -181,6 +184,15 @@ int main(int argc, char** argv) {
   CLI::App* sensitivity = app.add_subcommand(
       "sensitivity", "how the step moves with each bandwidth, rate, latency and cost");
   add_input(sensitivity, options);
+  stepsim::app::SweepOptions sweep_options;
+  CLI::App* sweep = app.add_subcommand("sweep", "a table over many values of a scenario's keys");
+  add_input(sweep, sweep_options.input);
+  stepsim::app::add_sweep_flags(sweep, sweep_options);
+
+  stepsim::app::PlanOptions plan_options;
+  CLI::App* plan = app.add_subcommand("plan", "the fastest layout on a number of GPUs");
+  add_input(plan, plan_options.input);
+  stepsim::app::add_plan_flags(plan, plan_options);
 
   std::string what;
   CLI::App* list = app.add_subcommand("list", "what there is to choose from");
@@ -218,6 +230,8 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("calibrate")) return stepsim::app::calibrate(calibrate_options);
     if (app.got_subcommand("validate")) return stepsim::app::validate(validate_options);
     if (*sensitivity) return stepsim::app::sensitivity(options);
+    if (*plan) return stepsim::app::plan(plan_options);
+    if (*sweep) return stepsim::app::sweep(sweep_options);
     if (*check) return stepsim::app::check(options);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);
   } catch (const stepsim::Error& error) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/config/resolve.h"
+#include "sim/config/starting_point.h"
 
 namespace stepsim {
 namespace {
@@ -159,6 +160,36 @@ void advise_environment(const ScenarioSections& sections, Scenario& scenario) {
 }
 
 }  // namespace
+
+std::optional<StartingPoint> starting_point(const Model& model, int64_t sequence) {
+  if (model.moe.present()) {
+    for (const MoeStart& s : moe_starts)
+      if (model.name == s.model)
+        return StartingPoint{.tp_low = s.tp,
+                             .tp_high = s.tp,
+                             .pp_low = s.pp,
+                             .pp_high = s.pp,
+                             .cp = s.cp,
+                             .ep = s.ep,
+                             .text = "TP" + text(s.tp) + " PP" + text(s.pp) + " EP" + text(s.ep) +
+                                     (s.cp > 1 ? " CP" + text(s.cp) : ""),
+                             .gpus = ""};
+    return std::nullopt;
+  }
+  const auto parameters = static_cast<double>(parameter_count(model, 1));
+  for (const DenseStart& s : dense_starts)
+    if (parameters <= s.parameters)
+      return StartingPoint{.tp_low = s.tp_low,
+                           .tp_high = s.tp_high,
+                           .pp_low = s.pp_low,
+                           .pp_high = s.pp_high,
+                           // Of the sizes the largest asks for CP; else long sequences do.
+                           .cp = &s == &dense_starts.back() || sequence > 8192 ? 2 : 1,
+                           .ep = 0,
+                           .text = std::string(s.start),
+                           .gpus = std::string(s.gpus)};
+  return std::nullopt;
+}
 
 void advise(const ScenarioSections& sections, Scenario& scenario) {
   advise_start(sections, scenario);

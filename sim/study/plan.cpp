@@ -1,0 +1,260 @@
+#include "sim/study/plan.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "sim/config/starting_point.h"
+#include "sim/lower/inventory.h"
+#include "sim/study/lower_bound.h"
+#include "sim/study/workers.h"
+
+namespace stepsim {
+namespace {
+
+using nlohmann::json;
+
+/// A layout before it is simulated.
+struct Candidate {
+  Layout layout;
+  bool valid = false, fits = false, tried = false;
+  double bound = 0, needed = 0;
+};
+
+class Search {
+ public:
+  Search(const PlanRequest& request, int gpus, const PlanRun& run)
+      : request_(request), run_(run), base_(json::parse(request.base)) {
+    base_["cluster"].erase("nodes");
+    base_["cluster"]["gpus"] = gpus;
+    const Scenario resolved =
+        read_scenario_text(base_.dump(), request.file, {}, "", request.data, Strictness::collect);
+    model_ = resolved.model;
+    sequence_ = resolved.batch.sequence;
+    plan_.gpus = gpus;
+    plan_.experts = model_.moe.present();
+    plan_.space = standard_space(resolved, base_, request.own_settings, request.words);
+    plan_.space.tp_across_domains = request.tp_across_domains;
+    for (const Axis& axis : request.axes) apply_axis(plan_.space, axis);
+    for (Layout& layout : layouts(plan_.space, resolved, gpus))
+      candidates_.push_back({.layout = std::move(layout)});
+  }
+
+  Plan run() && {
+    size_up();
+    simulate_best_first();
+    stand();
+    guide();
+    order();
+    plan_.complete &= !stopped();
+    return std::move(plan_);
+  }
+
+ private:
+  bool stopped() const { return run_.stop && run_.stop(); }
+  std::string text_of(const Layout& layout) const {
+    return laid_out(base_, plan_.space, layout, model_).dump();
+  }
+
+  /// Memory and bound of every layout.
+  void size_up() {
+    std::mutex one;
+    size_t done = 0;
+    for_each_index(candidates_.size(), run_.threads, run_.stop, [&](size_t i) {
+      Candidate& c = candidates_[i];
+      try {
+        const Scenario s =
+            read_scenario_text(text_of(c.layout), request_.file, {}, "", request_.data);
+        for (const StageInventory& stage : inventory(s))
+          c.needed = std::max(c.needed, stage.memory.peak() + stage.memory.reserve);
+        c.valid = true;
+        c.fits = c.needed <= s.cluster.device.memory_capacity.value;
+        capacity_ = s.cluster.device.memory_capacity.value;
+        if (c.fits) c.bound = lower_bound(s).value;
+      } catch (const Error&) {
+        // Megatron would refuse it: no layout.
+      }
+      if (!run_.progress) return;
+      const std::lock_guard lock(one);
+      run_.progress("layouts", ++done, candidates_.size());
+    });
+    plan_.refused = candidates_.size();
+    std::erase_if(candidates_, [](const Candidate& c) { return !c.valid; });
+    plan_.layouts = candidates_.size();
+    plan_.refused -= plan_.layouts;
+    std::erase_if(candidates_, [](const Candidate& c) { return !c.fits; });
+    plan_.infeasible = plan_.layouts - candidates_.size();
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
+  }
+
+  /// The slowest of the steps that are asked for; infinite while there are fewer.
+  double last_wanted() const {
+    std::vector<double> steps;
+    for (const PlanRow& row : plan_.rows) steps.push_back(row.figures.step_seconds);
+    const auto top = static_cast<size_t>(std::max(1, request_.top));
+    if (steps.size() < top) return INFINITY;
+    std::nth_element(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(top - 1),
+                     steps.end());
+    return steps[top - 1];
+  }
+  /// Something simulated is as fast at the least and needs less memory, to a 20th of what there is.
+  bool dominated(const Candidate& c) const {
+    return std::any_of(plan_.rows.begin(), plan_.rows.end(), [&](const PlanRow& row) {
+      return row.figures.step_seconds <= c.bound &&
+             row.figures.needed_bytes.value_or(0) <= c.needed + capacity_ / 20;
+    });
+  }
+
+  /// In batches of a fixed size, so that what is simulated does not depend on the threads.
+  void simulate_best_first() {
+    constexpr size_t batch = 16;
+    for (;;) {
+      const double last = last_wanted();
+      std::vector<size_t> next;
+      for (size_t i = 0; i < candidates_.size() && next.size() < batch; ++i) {
+        const Candidate& c = candidates_[i];
+        if (c.tried) continue;
+        if (request_.brute_force || c.bound < last || (request_.frontier && !dominated(c)))
+          next.push_back(i);
+      }
+      if (next.empty() || stopped()) return;
+      simulate_all(next);
+    }
+  }
+
+  void simulate_all(const std::vector<size_t>& chosen) {
+    std::vector<PlanRow> rows(chosen.size());
+    std::vector<char> done(chosen.size(), 0);
+    for_each_index(chosen.size(), run_.threads, run_.stop, [&](size_t i) {
+      const Candidate& c = candidates_[chosen[i]];
+      PlanRow& row = rows[i];
+      row.layout = c.layout;
+      row.scenario = text_of(c.layout);
+      row.bound_seconds = c.bound;
+      row.outcome = simulated_text(row.scenario, request_.file, request_.data);
+      if (!row.outcome.failed()) row.figures = figures_of(row.outcome.report);
+      done[i] = 1;
+    });
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (done[i] == 0) continue;
+      candidates_[chosen[i]].tried = true;
+      ++plan_.simulated;
+      if (rows[i].outcome.failed())
+        ++plan_.failed;
+      else
+        plan_.rows.push_back(std::move(rows[i]));
+    }
+    if (run_.progress) {
+      const double last = last_wanted();
+      const auto left = std::count_if(candidates_.begin(), candidates_.end(),
+                                      [&](const auto& c) { return !c.tried && c.bound < last; });
+      run_.progress("simulations", plan_.simulated, plan_.simulated + static_cast<size_t>(left));
+    }
+  }
+
+  void stand() {
+    if (request_.against.empty() || stopped()) return;
+    Standing standing;
+    standing.outcome = simulated_text(request_.against, request_.file, request_.data);
+    if (!standing.outcome.failed()) {
+      standing.figures = figures_of(standing.outcome.report);
+      const double step = standing.figures.step_seconds;
+      for (const PlanRow& row : plan_.rows) standing.faster += row.figures.step_seconds < step;
+      standing.maybe_faster = standing.faster;
+      for (const Candidate& c : candidates_) standing.maybe_faster += !c.tried && c.bound < step;
+    }
+    plan_.standing = std::move(standing);
+  }
+
+  /// The fastest of the layouts that the guide means: as they are if one fits, else with whatever
+  /// makes them fit.
+  void guide() {
+    const std::optional<StartingPoint> start = starting_point(model_, sequence_);
+    if (!start || stopped()) return;
+    plan_.guide = start->text;
+    for (bool plain : {true, false}) {
+      std::vector<size_t> meant;
+      for (size_t i = 0; i < candidates_.size(); ++i) {
+        const Layout& l = candidates_[i].layout;
+        const bool mesh = l.tp >= start->tp_low && l.tp <= start->tp_high &&
+                          l.pp >= start->pp_low && l.pp <= start->pp_high && l.cp == start->cp &&
+                          l.etp == 1 && (start->ep == 0 || l.ep == start->ep);
+        const bool as_is = l.vp == 1 && l.mbs == 1 &&
+                           std::all_of(l.settings.begin(), l.settings.end(),
+                                       [](int option) { return option == 0; });
+        if (mesh && (!plain || as_is)) meant.push_back(i);
+      }
+      constexpr size_t most = 8;  // by ascending bound
+      if (meant.size() > most) meant.resize(most);
+      std::vector<size_t> untried;
+      for (size_t i : meant)
+        if (!candidates_[i].tried) untried.push_back(i);
+      simulate_all(untried);
+      for (size_t i : meant)
+        for (const PlanRow& row : plan_.rows)
+          if (row.layout == candidates_[i].layout &&
+              (!plan_.guide_row ||
+               row.figures.step_seconds < plan_.guide_row->figures.step_seconds))
+            plan_.guide_row = row;
+      if (plan_.guide_row) return;
+    }
+  }
+
+  void order() {
+    const double last = last_wanted();
+    std::stable_sort(plan_.rows.begin(), plan_.rows.end(), [](const PlanRow& a, const PlanRow& b) {
+      return a.figures.step_seconds < b.figures.step_seconds;
+    });
+    for (const PlanRow& row : plan_.rows) plan_.ranked += row.figures.step_seconds <= last;
+    plan_.ranked = std::min(plan_.ranked, static_cast<size_t>(std::max(1, request_.top)));
+    double least = INFINITY;
+    for (size_t i = 0; i < plan_.rows.size(); ++i) {
+      const double needed = plan_.rows[i].figures.needed_bytes.value_or(0);
+      if (needed >= least - (i > 0 ? capacity_ / 20 : 0)) continue;
+      least = needed;
+      plan_.frontier.push_back(i);
+    }
+  }
+
+  const PlanRequest& request_;
+  const PlanRun& run_;
+  json base_;
+  Model model_;
+  int64_t sequence_ = 0;
+  std::atomic<double> capacity_ = 0;
+  std::vector<Candidate> candidates_;
+  Plan plan_;
+};
+
+}  // namespace
+
+Plan plan(const PlanRequest& request, int gpus, const PlanRun& run) {
+  return Search(request, gpus, run).run();
+}
+
+std::string base_of_model(const std::string& model, const std::string& cluster, int gpus,
+                          int64_t sequence, int64_t global_batch, const DataPaths& data) {
+  const Cluster system = read_cluster(cluster, 1, "", data);
+  const bool experts = read_model(model, data).moe.present();
+  const bool blackwell = system.device.architecture == "blackwell";
+  json base{{"cluster", {{"system", cluster}, {"gpus", gpus}}},
+            {"model", {{"hf_config", model}, {"cross_entropy_fusion_impl", "te"}}},
+            {"ddp", {{"use_distributed_optimizer", true}, {"average_in_collective", true}}},
+            {"comm_overlap", {{"tp_comm_overlap", true}}},
+            {"mixed_precision", {{"recipe", "bf16_mixed"}, {"grad_reduce_in_fp32", false}}},
+            {"dataset", {{"seq_length", sequence}}},
+            {"train", {{"global_batch_size", global_batch}, {"micro_batch_size", 1}}},
+            {"env_vars", {{"CUDA_DEVICE_MAX_CONNECTIONS", blackwell ? 32 : 1}}},
+            {"software", {{"release", "Megatron-Bridge"}}}};
+  if (experts)
+    base["model"].update(json{{"moe_permute_fusion", true},
+                              {"moe_grouped_gemm", true},
+                              {"moe_router_fusion", true},
+                              {"moe_shared_expert_overlap", false}});
+  return base.dump();
+}
+
+}  // namespace stepsim
