@@ -117,10 +117,7 @@ std::vector<double> device_ends(const LoweredStep& step, const Timeline& timelin
 /// begins are moved until all devices take equally long, the period to which steps that run back to
 /// back converge (in max-plus algebra the eigenvector and eigenvalue of a step).
 Run run_step(const Scenario& s, const Mesh& mesh, const Folding& folding, const Fabric& fabric,
-             const SimulateOptions& options) {
-  const Clock::time_point start = Clock::now();
-  LoweredStep step = lower(s, mesh, folding, fabric);
-  const double lower_seconds = since(start);
+             const SimulateOptions& options, LoweredStep step) {
   std::variant<Timeline, Deadlock> outcome = run(step.graph, {.sharing = options.sharing});
   constexpr int most_rounds = 100;
   std::vector<double> begins(step.devices.size(), 0);
@@ -139,7 +136,17 @@ Run run_step(const Scenario& s, const Mesh& mesh, const Folding& folding, const 
     step = lower(s, mesh, folding, fabric, begins);
     outcome = run(step.graph, {.sharing = options.sharing});
   }
-  return {std::move(step), std::move(outcome), lower_seconds};
+  return {std::move(step), std::move(outcome), 0};
+}
+
+Run run_step(const Scenario& s, const Mesh& mesh, const Folding& folding, const Fabric& fabric,
+             const SimulateOptions& options) {
+  const Clock::time_point start = Clock::now();
+  LoweredStep step = lower(s, mesh, folding, fabric);
+  const double lower_seconds = since(start);
+  Run run = run_step(s, mesh, folding, fabric, options, std::move(step));
+  run.lower_seconds = lower_seconds;
+  return run;
 }
 
 /// Sums of times that are each in range may be more than a number holds.
@@ -218,6 +225,43 @@ std::variant<Simulation, Stall> simulate(const Scenario& scenario, const Simulat
   report.routing_samples = over_samples(scenario, options);
   return Simulation{std::move(step), std::move(timeline), std::move(report),
                     fold_seconds + lower_seconds, engine_seconds};
+}
+
+std::optional<std::optional<double>> StepMemo::find(const Digest& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(key);
+  if (found == known_.end()) return std::nullopt;
+  return std::optional<std::optional<double>>(std::in_place, found->second);
+}
+
+void StepMemo::add(const Digest& key, std::optional<double> seconds) {
+  const std::lock_guard lock(mutex_);
+  known_.try_emplace(key, seconds);
+}
+
+size_t StepMemo::size() const {
+  const std::lock_guard lock(mutex_);
+  return known_.size();
+}
+
+std::optional<double> step_seconds(const Scenario& scenario, StepMemo& memo) {
+  const Mesh mesh(scenario.parallel);
+  const Fabric fabric(scenario.cluster);
+  const Folding folding = fold(mesh, scenario.parallel, surroundings(scenario, fabric), false);
+  check_size(scenario, folding);
+  LoweredStep lowered = lower(scenario, mesh, folding, fabric);
+  Digest key = digest(lowered.graph);
+  // Not in the graph, and decide where its step ends.
+  key[0] += lowered.barrier ? 1 : 0;
+  key[1] += lowered.releases.size();
+  if (const auto known = memo.find(key)) return *known;
+  const Run run = run_step(scenario, mesh, folding, fabric, {}, std::move(lowered));
+  check_finite(scenario, run.outcome);
+  std::optional<double> seconds;
+  if (const Timeline* timeline = std::get_if<Timeline>(&run.outcome))
+    seconds = step_end(run.step, *timeline).seconds;
+  memo.add(key, seconds);
+  return seconds;
 }
 
 }  // namespace stepsim

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/app/diff.h"
 #include "sim/app/large_pages.h"
 #include "sim/app/options.h"
 #include "sim/app/search_flags.h"
@@ -26,6 +27,7 @@ Examples
   stepsim run scenarios/1f1b-4x8.json --html step.html      open it in a browser
   stepsim run --recipe llama32_1b_pretrain_config -tp 2 --cluster dgx-h100:1
   stepsim check run_config.yaml --cluster dgx-h100:8        which settings silently do nothing
+  stepsim diff old.yaml new.yaml --cluster dgx-h100:8       which change costs what, through what
   stepsim explain comm_overlap.tp_comm_overlap
   stepsim list models
   stepsim collective all_reduce --cluster dgx-h100:2        the table of nccl-tests, predicted
@@ -214,6 +216,10 @@ int main(int argc, char** argv) {
   stepsim::app::CollectiveOptions collective_options;
   stepsim::app::ValidateOptions validate_options;
   stepsim::app::CalibrateOptions calibrate_options;
+  stepsim::app::DiffWords diff_words;
+  stepsim::app::add_diff(app, diff_words);
+  stepsim::app::DiffWords bisect_words;
+  stepsim::app::add_bisect(app, bisect_words);
   add_study(app, collective_options, validate_options, calibrate_options);
 
   const std::vector<std::string> words = stepsim::app::with_short_flags(argc, argv);
@@ -232,6 +238,8 @@ int main(int argc, char** argv) {
     if (*sensitivity) return stepsim::app::sensitivity(options);
     if (*plan) return stepsim::app::plan(plan_options);
     if (*sweep) return stepsim::app::sweep(sweep_options);
+    if (app.got_subcommand("diff")) return stepsim::app::diff(diff_words);
+    if (app.got_subcommand("bisect")) return stepsim::app::bisect(bisect_words);
     if (*check) return stepsim::app::check(options);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);
   } catch (const stepsim::Error& error) {

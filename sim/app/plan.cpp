@@ -179,7 +179,7 @@ class Planner {
  public:
   explicit Planner(const PlanOptions& options)
       : options_(options), progress_("layouts", 0), start_(std::chrono::steady_clock::now()) {
-    run_.threads = options.threads > 0 ? options.threads : core_count();
+    run_.threads = options.threads > 0 ? static_cast<size_t>(options.threads) : core_count();
     run_.stop = [] { return Interrupt::asked(); };
     run_.progress = [this](const char* what, size_t done, size_t of) {
       progress_.show(what, done, of);
@@ -203,7 +203,7 @@ class Planner {
  private:
   const PlanOptions& options_;
   Interrupt interrupt_;
-  Progress progress_;
+  ProgressLine progress_;
   PlanRun run_;
   size_t judged_ = 0;
   std::chrono::steady_clock::time_point start_;

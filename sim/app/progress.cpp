@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <memory>
 
 namespace stepsim::app {
 
@@ -28,14 +29,14 @@ Interrupt::Interrupt() {
 Interrupt::~Interrupt() { std::signal(SIGINT, SIG_DFL); }
 bool Interrupt::asked() { return stop_asked != 0; }
 
-Progress::Progress(std::string what, size_t count)
+ProgressLine::ProgressLine(std::string what, size_t count)
     : what_(std::move(what)),
       count_(count),
       terminal_(isatty(STDERR_FILENO) != 0),
       start_(ProgressClock::now()),
       last_(start_) {}
 
-void Progress::show(size_t done) {
+void ProgressLine::show(size_t done) {
   done_ = done;
   if (!terminal_) return;
   const auto now = ProgressClock::now();
@@ -50,16 +51,25 @@ void Progress::show(size_t done) {
   std::fflush(stderr);
 }
 
-void Progress::show(const std::string& what, size_t done, size_t of) {
+void ProgressLine::show(const std::string& what, size_t done, size_t of) {
   if (what != what_ || done < done_) start_ = last_ = ProgressClock::now();
   what_ = what;
   count_ = of;
   show(done);
 }
 
-void Progress::clear() {
+void ProgressLine::clear() {
   if (drawn_) std::fputs("\r\033[K", stderr);
   drawn_ = false;
+}
+
+std::function<void(size_t, size_t)> terminal_progress(const std::string& what) {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  const auto line = std::make_shared<ProgressLine>(what, 0);
+  return [line, what](size_t done, size_t all) {
+    if (done < all) return line->show(what, done, all);
+    line->clear();
+  };
 }
 
 }  // namespace stepsim::app

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 namespace stepsim::app {
@@ -21,10 +22,10 @@ class Interrupt {
 
 /// "12/64 points, 3.1 a second, 17 s left", rewritten in place; silent unless standard error is a
 /// terminal.
-class Progress {
+class ProgressLine {
  public:
-  Progress(std::string what, size_t count);
-  ~Progress() { clear(); }
+  ProgressLine(std::string what, size_t count);
+  ~ProgressLine() { clear(); }
   void advance() { show(done_ + 1); }
   void show(size_t done);
   /// Of something else from here on.
@@ -37,5 +38,8 @@ class Progress {
   bool terminal_, drawn_ = false;
   std::chrono::steady_clock::time_point start_, last_;
 };
+
+/// Such a line told by a study; empty where nobody looks on.
+std::function<void(size_t done, size_t all)> terminal_progress(const std::string& what);
 
 }  // namespace stepsim::app

@@ -3,7 +3,7 @@
 
 #include "sim/app/options.h"
 #include "sim/app/output.h"
-#include "sim/app/terminal.h"
+#include "sim/app/progress.h"
 #include "sim/config/read.h"
 
 namespace stepsim::app {
@@ -11,7 +11,7 @@ namespace stepsim::app {
 int sensitivity(const RunOptions& options) {
   const Scenario scenario = read_input(options, Strictness::first_error);
   Output json(options.json_file);
-  const Sensitivity found = stepsim::sensitivity(scenario, terminal_progress("simulated"));
+  const Sensitivity found = stepsim::sensitivity(scenario, terminal_progress("steps"));
   if (json.asked()) {
     json.stream() << sensitivity_json(scenario, found);
     json.close();

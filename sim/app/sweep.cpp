@@ -99,17 +99,17 @@ int sweep(const SweepOptions& options) {
   SweepJournal journal(options.resume_file, experiment);
   Output json(input.json_file), csv(options.csv_file), svg(options.svg_file);
   Interrupt interrupt;
-  Progress progress("points", count);
-  const Sweep result =
-      stepsim::sweep(experiment, std::move(axes),
-                     {.threads = options.threads > 0 ? options.threads : core_count(),
-                      .stop = [] { return Interrupt::asked(); },
-                      .done =
-                          [&](const SweepRow& row) {
-                            journal.add(row);
-                            progress.advance();
-                          },
-                      .known = journal.known()});
+  ProgressLine progress("points", count);
+  const Sweep result = stepsim::sweep(
+      experiment, std::move(axes),
+      {.threads = options.threads > 0 ? static_cast<size_t>(options.threads) : core_count(),
+       .stop = [] { return Interrupt::asked(); },
+       .done =
+           [&](const SweepRow& row) {
+             journal.add(row);
+             progress.advance();
+           },
+       .known = journal.known()});
   progress.clear();
   journal.check();
   const auto put = [](Output& output, const auto& text) {

@@ -28,7 +28,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> short_fl
 
 std::vector<std::string> with_short_flags(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.empty() || (words[0] != "run" && words[0] != "check" && words[0] != "sweep"))
+  constexpr std::array<std::string_view, 5> takers{"run", "check", "sweep", "diff", "bisect"};
+  if (words.empty() || std::find(takers.begin(), takers.end(), words[0]) == takers.end())
     return words;
   std::vector<std::string> result;
   for (size_t i = 0; i < words.size(); ++i) {

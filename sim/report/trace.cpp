@@ -38,6 +38,17 @@ class Writer {
     flush();
   }
 
+  /// Viewers want ids from 1 up, and threads that no two processes share.
+  uint32_t process_id(uint32_t device) const { return first_process + device + 1; }
+  uint32_t process_id(StreamId s) const { return process_id(device_of(s)); }
+  uint32_t thread_id(StreamId s) const {
+    return 100 * process_id(s) + static_cast<uint32_t>(stream_of(s));
+  }
+
+  uint32_t first_process = 0;  ///< of the step that is written
+  std::string_view prefix;     ///< of its processes' names
+  uint64_t arrows = 0;         ///< written so far
+
  private:
   void append(std::string_view text) { buffer_.append(text.data(), text.data() + text.size()); }
   void flush() {
@@ -59,11 +70,6 @@ std::string_view category(TaskClass c) {
   constexpr std::string_view names[] = {"compute", "optimizer", "communication", "host", "marker"};
   return names[static_cast<size_t>(c)];
 }
-
-/// Viewers want ids from 1 up, and threads that no two processes share.
-uint32_t process_id(uint32_t device) { return device + 1; }
-uint32_t process_id(StreamId s) { return process_id(device_of(s)); }
-uint32_t thread_id(StreamId s) { return 100 * process_id(s) + static_cast<uint32_t>(stream_of(s)); }
 
 bool sends(Stream s) { return s == Stream::pp_send_next || s == Stream::pp_send_prev; }
 
@@ -92,22 +98,22 @@ void write_names(Writer& writer, const LoweredStep& step) {
   for (uint32_t d = 0; d < step.devices.size(); ++d) {
     const SimulatedDevice& device = step.devices[d];
     writer.event(FMT_COMPILE(R"~("ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":)~"
-                             R"~("rank {}, stage {} (x{} ranks)"}})~"),
-                 process_id(d), device.rank, device.stage, device.represents);
+                             R"~("{}rank {}, stage {} (x{} ranks)"}})~"),
+                 writer.process_id(d), writer.prefix, device.rank, device.stage, device.represents);
     writer.event(
         FMT_COMPILE(
             R"("ph":"M","pid":{},"tid":0,"name":"process_sort_index","args":{{"sort_index":{}}})"),
-        process_id(d), d);
+        writer.process_id(d), writer.process_id(d) - 1);
     for (uint32_t k = 0; k < stream_count; ++k) {
       const StreamId s = stream_id(d, static_cast<Stream>(k));
       if (!used[index(s)]) continue;
       writer.event(
           FMT_COMPILE(R"("ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}})"),
-          process_id(s), thread_id(s), name(stream_of(s)));
+          writer.process_id(s), writer.thread_id(s), name(stream_of(s)));
       writer.event(
           FMT_COMPILE(
               R"("ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}})"),
-          process_id(s), thread_id(s), k);
+          writer.process_id(s), writer.thread_id(s), k);
     }
   }
 }
@@ -117,13 +123,12 @@ void write_slice(Writer& writer, StreamId stream, const Timeline& timeline, uint
   const int64_t start = nanoseconds(timeline.start_seconds[task]);
   const int64_t finish = nanoseconds(timeline.finish_seconds[task]);
   writer.event(FMT_COMPILE(R"("ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","cat":"{}")"),
-               process_id(stream), thread_id(stream), Microseconds{start},
+               writer.process_id(stream), writer.thread_id(stream), Microseconds{start},
                Microseconds{finish - start}, what, category(task_class));
 }
 
 /// Slices on the other members' streams and the arrows between both ends of a pipeline transfer.
 void write_transfers(Writer& writer, const LoweredStep& step, const Timeline& timeline) {
-  uint64_t arrows = 0;
   for (size_t first = 0, last = 0; first < step.members.size(); first = last) {
     const TaskId transfer = step.members[first].transfer;
     const uint32_t t = index(transfer);
@@ -150,12 +155,12 @@ void write_transfers(Writer& writer, const LoweredStep& step, const Timeline& ti
     // ("bp":"e").
     for (const StreamId receiver : ends) {
       if (receiver == *sender) continue;
-      ++arrows;
+      ++writer.arrows;
       const auto arrow = [&](const char* phase, StreamId s, int64_t at) {
         writer.event(
             FMT_COMPILE(R"("ph":"{}","bp":"e","id":{},"pid":{},"tid":{},"ts":{},"name":"transfer",)"
                         R"("cat":"transfer")"),
-            phase, arrows, process_id(s), thread_id(s), Microseconds{at});
+            phase, writer.arrows, writer.process_id(s), writer.thread_id(s), Microseconds{at});
       };
       arrow("s", *sender, start);
       arrow("f", receiver, finish - 1);
@@ -181,15 +186,13 @@ void write_memory(Writer& writer, const LoweredStep& step, const Timeline& timel
       writer.event(
           FMT_COMPILE(
               R"("ph":"C","pid":{},"ts":{},"name":"activation memory","args":{{"bytes":{:.0f}}})"),
-          process_id(d), Microseconds{changes[i].first}, live);
+          writer.process_id(d), Microseconds{changes[i].first}, live);
     }
   }
 }
 
-}  // namespace
-
-void write_trace(std::ostream& out, const LoweredStep& step, const Timeline& timeline) {
-  Writer writer(out);
+/// All events of one step.
+void write_step(Writer& writer, const LoweredStep& step, const Timeline& timeline) {
   write_names(writer, step);
   for (uint32_t t = 0; t < step.graph.task_count(); ++t) {
     const StreamId stream = step.graph.streams[t];
@@ -201,6 +204,22 @@ void write_trace(std::ostream& out, const LoweredStep& step, const Timeline& tim
   }
   write_transfers(writer, step, timeline);
   write_memory(writer, step, timeline);
+}
+
+}  // namespace
+
+void write_trace(std::ostream& out, const LoweredStep& step, const Timeline& timeline) {
+  const TracedStep one{"", step, timeline};
+  write_traces(out, {&one, 1});
+}
+
+void write_traces(std::ostream& out, std::span<const TracedStep> steps) {
+  Writer writer(out);
+  for (const TracedStep& one : steps) {
+    writer.prefix = one.prefix;
+    write_step(writer, one.step, one.timeline);
+    writer.first_process += static_cast<uint32_t>(one.step.devices.size());
+  }
   writer.finish();
 }
 

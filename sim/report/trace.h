@@ -3,6 +3,8 @@
 #pragma once
 
 #include <iosfwd>
+#include <span>
+#include <string_view>
 
 #include "sim/engine/timeline.h"
 #include "sim/lower/lowered.h"
@@ -13,5 +15,13 @@ namespace stepsim {
 /// receiver of pipeline transfers, a counter for activation memory. Microseconds with three
 /// decimals; tasks without length are left out.
 void write_trace(std::ostream& out, const LoweredStep& step, const Timeline& timeline);
+
+/// One of several steps in one file, all from time 0; `prefix` tells its processes apart.
+struct TracedStep {
+  std::string_view prefix;
+  const LoweredStep& step;
+  const Timeline& timeline;
+};
+void write_traces(std::ostream& out, std::span<const TracedStep> steps);
 
 }  // namespace stepsim

@@ -62,7 +62,7 @@ class Search {
   void size_up() {
     std::mutex one;
     size_t done = 0;
-    for_each_index(candidates_.size(), run_.threads, run_.stop, [&](size_t i) {
+    const auto piece = [&](size_t i) {
       Candidate& c = candidates_[i];
       try {
         const Scenario s =
@@ -79,7 +79,8 @@ class Search {
       if (!run_.progress) return;
       const std::lock_guard lock(one);
       run_.progress("layouts", ++done, candidates_.size());
-    });
+    };
+    for_each_piece(candidates_.size(), run_.threads, piece, {}, run_.stop);
     plan_.refused = candidates_.size();
     std::erase_if(candidates_, [](const Candidate& c) { return !c.valid; });
     plan_.layouts = candidates_.size();
@@ -128,7 +129,7 @@ class Search {
   void simulate_all(const std::vector<size_t>& chosen) {
     std::vector<PlanRow> rows(chosen.size());
     std::vector<char> done(chosen.size(), 0);
-    for_each_index(chosen.size(), run_.threads, run_.stop, [&](size_t i) {
+    const auto piece = [&](size_t i) {
       const Candidate& c = candidates_[chosen[i]];
       PlanRow& row = rows[i];
       row.layout = c.layout;
@@ -137,7 +138,8 @@ class Search {
       row.outcome = simulated_text(row.scenario, request_.file, request_.data);
       if (!row.outcome.failed()) row.figures = figures_of(row.outcome.report);
       done[i] = 1;
-    });
+    };
+    for_each_piece(chosen.size(), run_.threads, piece, {}, run_.stop);
     for (size_t i = 0; i < rows.size(); ++i) {
       if (done[i] == 0) continue;
       candidates_[chosen[i]].tried = true;

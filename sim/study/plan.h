@@ -34,7 +34,7 @@ struct PlanRequest {
   DataPaths data;
 };
 struct PlanRun {
-  int threads = 1;
+  size_t threads = 1;
   std::function<bool()> stop{};
   /// "layouts" or "simulations", how many are done and of how many; by one thread at a time.
   std::function<void(const char* what, size_t done, size_t of)> progress{};

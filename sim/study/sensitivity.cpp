@@ -70,7 +70,7 @@ constexpr std::array<WholeStep, 4> whole_steps{{
      [](const Scenario& s) { return !s.costs && s.parallel.world() > 1; }, halve_sms},
 }};
 
-std::vector<Dominant> dominant(const Outcome& outcome) {
+std::vector<Dominant> dominant(const StepOutcome& outcome) {
   std::vector<Dominant> all;
   const double sum = outcome.ledger.sum();
   for (size_t c = 0; c < cause_count; ++c)
@@ -134,7 +134,7 @@ Sensitivity sensitivity(const Scenario& scenario, const Progress& progress) {
     row_cases.push_back({.free = add([&scenario] { return scenario; }, {.sharing = false})});
   }
 
-  const std::vector<Outcome> all = outcomes(cases, progress);
+  const std::vector<StepOutcome> all = outcomes(cases, progress);
   if (!all[0].ok()) throw Error(scenario.file, "", "cannot be simulated: " + all[0].failure);
   found.step_seconds = all[0].seconds;
   found.now = dominant(all[0]);

@@ -96,7 +96,7 @@ Sweep sweep(const Experiment& experiment, std::vector<Axis> axes, const SweepRun
   }
   if (!result.rows.empty()) check_keys_matter(experiment, result.keys, result.rows.front().point);
   std::mutex one;
-  for_each_index(result.rows.size(), run.threads, run.stop, [&](size_t i) {
+  const auto piece = [&](size_t i) {
     SweepRow& row = result.rows[i];
     std::string cluster;
     const std::vector<std::string> words = override_words(row.point, cluster);
@@ -107,7 +107,8 @@ Sweep sweep(const Experiment& experiment, std::vector<Axis> axes, const SweepRun
     if (!run.done) return;
     const std::lock_guard lock(one);
     run.done(row);
-  });
+  };
+  for_each_piece(result.rows.size(), run.threads, piece, {}, run.stop);
   refuse_common_failure(experiment, result);
   find_best(result);
   return result;

@@ -39,7 +39,7 @@ struct Sweep {
 
 /// How a sweep is run.
 struct SweepRun {
-  int threads = 1;
+  size_t threads = 1;
   std::function<bool()> stop{};                 ///< asked before each point
   std::function<void(const SweepRow&)> done{};  ///< after each point, by one thread at a time
   std::map<std::string, Outcome> known{};       ///< by point_text: not simulated again

@@ -2,24 +2,51 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 namespace stepsim {
 
-int core_count() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+size_t core_count() { return std::max(1u, std::thread::hardware_concurrency()); }
 
-void for_each_index(size_t count, int threads, const std::function<bool()>& stop,
-                    const std::function<void(size_t)>& work) {
+void for_each_piece(size_t count, size_t most, const std::function<void(size_t)>& work,
+                    const Progress& progress, const std::function<bool()>& stop) {
   std::atomic<size_t> next{0};
+  std::mutex mutex;
+  size_t done = 0, failed_at = count;
+  std::exception_ptr failure;
   const auto run = [&] {
-    for (size_t i = next++; i < count && !(stop && stop()); i = next++) work(i);
+    for (size_t i; !(stop && stop()) && (i = next.fetch_add(1)) < count;) {
+      std::exception_ptr problem;
+      try {
+        work(i);
+      } catch (...) {
+        problem = std::current_exception();
+      }
+      const std::lock_guard lock(mutex);
+      if (problem && i < failed_at) {
+        failed_at = i;
+        failure = problem;
+      }
+      ++done;
+      if (progress) progress(done, count);
+    }
   };
-  std::vector<std::thread> others;
-  const size_t helpers = std::min(count, static_cast<size_t>(std::max(1, threads)));
-  for (size_t t = 1; t < helpers; ++t) others.emplace_back(run);
+  std::vector<std::thread> threads;
+  for (size_t t = 1; t < std::min(most, count); ++t) threads.emplace_back(run);
   run();
-  for (std::thread& t : others) t.join();
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+size_t worker_count(double tasks_of_each) {
+  // A task of a running step is about 250 bytes: this keeps them below 8 GB together.
+  constexpr double most_tasks_at_once = 30e6;
+  const size_t cores = core_count();
+  const double fit = most_tasks_at_once / std::max(tasks_of_each, 1.0);
+  return fit >= static_cast<double>(cores) ? cores : static_cast<size_t>(std::max(fit, 1.0));
 }
 
 }  // namespace stepsim
