@@ -12,9 +12,9 @@ constexpr double smallest_dispatch_share = 0.01;
 // DeepEP and Hybrid-EP on B200 and H100: deepseek-ai/DeepEP @ 4ca41c3e (hybrid-ep)
 // docs/README_Hybrid-EP.md, DeepEP's network: deepseek-ai/DeepEP @ dd758caf README.md and
 // docs/legacy.md, deepseek-ai/DeepEP issue 493 (tests/published/dispatch.csv). What is one figure
-// here was one within 10 % on all of them. Among 24 GB200 DeepEP's combine falls to 0.43-0.47 of what
-// it reaches among 16, on 16 to 32 SMs alike; 190 GB/s among 32 on 24 SMs agree (NVIDIA/Megatron-LM
-// docs/discussions/deepseek-v3-gb200-optimization).
+// here was one within 10 % on all of them. Among 24 GB200 DeepEP's combine falls to 0.43-0.47 of
+// what it reaches among 16, on 16 to 32 SMs alike; 190 GB/s among 32 on 24 SMs agree
+// (NVIDIA/Megatron-LM docs/discussions/deepseek-v3-gb200-optimization).
 DispatchRates typical_rates(Dispatcher dispatcher) {
   DispatchRates rates;
   switch (dispatcher) {

@@ -33,8 +33,8 @@ void read_dispatcher(const ScenarioSections& sections, Scenario& scenario) {
   if (model.boolean("moe_enable_deepep", false) && type != "flex")
     refuse(sections, scenario, model, "moe_enable_deepep", "deepep-needs-flex",
            "needs moe_token_dispatcher_type flex; got " + type);
-  // Bridge lets DeepEP run on compute capability 8 and 9 and on B200 and B300, not on Grace systems;
-  // Megatron-Core asks nothing of the GPU.
+  // Bridge lets DeepEP run on compute capability 8 and 9 and on B200 and B300, not on Grace
+  // systems; Megatron-Core asks nothing of the GPU.
   const std::string& gpu = scenario.cluster.device.name;
   if (type == "flex" && backend == "deepep" && gpu.starts_with("gb") &&
       bridge_runs(sections, scenario)) {

@@ -97,9 +97,8 @@ void StepWriter::place_groups(const Fabric& fabric) {
       message_costs_.push_back(
           collective_cost(Collective::send_recv, message, place_faulty(pair, fabric), s_.cluster));
       if (!shares || s_.parallel.sequence_parallel || s_.parallel.tp < 2) continue;
-      gather_after(message_costs_.back(),
-                   collective_cost(Collective::all_gather, message * tp,
-                                   placement(d, Meeting::tp), s_.cluster));
+      gather_after(message_costs_.back(), collective_cost(Collective::all_gather, message * tp,
+                                                          placement(d, Meeting::tp), s_.cluster));
     }
 }
 
