@@ -24,6 +24,8 @@ struct StackProfile {
   Seconds graph_launch;          ///< host time to launch one captured graph
   bool fused_attention = true;   ///< false: scores are materialised (s*s terms in time and memory)
   bool fused_activation = true;  ///< bias, activation and dropout-add fused into one kernel each
+  /// A stage's output goes to the next by shares of the tensor ranks, which gather it there.
+  bool scattered_messages = false;
   Seconds step_overhead;  ///< host work between steps that nothing hides (data, logging, scalars)
 };
 

@@ -58,6 +58,7 @@ StackProfile read_stack(const Reader& from) {
   stack.graph_launch = {from.quantity("graph_launch", Dimension::time, stack.graph_launch.value)};
   stack.fused_attention = from.boolean("fused_attention", true);
   stack.fused_activation = from.boolean("fused_activation", true);
+  stack.scattered_messages = from.boolean("scattered_messages", false);
   stack.step_overhead = {
       from.quantity("step_overhead", Dimension::time, stack.step_overhead.value)};
   annotations(from);

@@ -46,6 +46,8 @@ struct DispatchRates {
   Seconds vector;            ///< time of one SM on a vector, whatever its size
   double forward_share = 1;  ///< of an SM's rate where vectors arrive over the network
   double combine_share = 1;  ///< of an SM's rate where vectors are added up
+  int crowd = 0;             ///< ranks of a domain up to which it adds up at full speed; 0: any
+  double crowded_share = 1;  ///< of that speed among more of them
   Seconds latency, peer;     ///< before the first byte; for each other rank of the domain
 };
 

@@ -16,6 +16,12 @@ using Dispatcher = Dispatcher;
 
 constexpr Range sms_range{0, 1024}, sizes{0, 1 << 20};
 
+/// Not where Megatron-LM's own words are read, nor where its release was asked for.
+bool bridge_runs(const ScenarioSections& sections, const Scenario& scenario) {
+  return sections.dialect == Dialect::bridge &&
+         !scenario.software.release.starts_with("Megatron-LM");
+}
+
 void read_dispatcher(const ScenarioSections& sections, Scenario& scenario) {
   const Reader& model = sections.model;
   static const std::vector<std::string> dispatchers{"allgather", "alltoall", "flex"},
@@ -27,9 +33,11 @@ void read_dispatcher(const ScenarioSections& sections, Scenario& scenario) {
   if (model.boolean("moe_enable_deepep", false) && type != "flex")
     refuse(sections, scenario, model, "moe_enable_deepep", "deepep-needs-flex",
            "needs moe_token_dispatcher_type flex; got " + type);
-  // DeepEP runs on compute capability 8 and 9 and on B200 and B300, not on Grace systems.
+  // Bridge lets DeepEP run on compute capability 8 and 9 and on B200 and B300, not on Grace
+  // systems; Megatron-Core asks nothing of the GPU.
   const std::string& gpu = scenario.cluster.device.name;
-  if (type == "flex" && backend == "deepep" && gpu.starts_with("gb")) {
+  if (type == "flex" && backend == "deepep" && gpu.starts_with("gb") &&
+      bridge_runs(sections, scenario)) {
     type = "alltoall";
     add_finding(scenario, model, "moe_token_dispatcher_type", "flex-falls-back", Kind::silent,
                 "\"flex\"", "\"alltoall\"",

@@ -32,6 +32,23 @@ constexpr std::array<GroupMeeting, 14> group_meetings{{
     {Meeting::edp_outer, GroupKind::edp_outer, true},
 }};
 
+/// A message whose shares the receivers gather (Narayanan et al. 2021, section 4.1): one after the
+/// other, at the mean load of both.
+void gather_after(CollectiveCost& message, const CollectiveCost& gather) {
+  const double before = (message.duration - message.latency).value;
+  const double after = (gather.duration - gather.latency).value;
+  const auto mean = [&](BytesPerSecond of_message, BytesPerSecond of_gather) {
+    if (before + after <= 0) return BytesPerSecond{};
+    return (of_message * before + of_gather * after) / (before + after);
+  };
+  message.nvlink_rate = mean(message.nvlink_rate, gather.nvlink_rate);
+  message.nic_rate = mean(message.nic_rate, gather.nic_rate);
+  message.hbm_rate = mean(message.hbm_rate, gather.hbm_rate);
+  message.sms = std::max(message.sms, gather.sms);
+  message.latency += gather.latency;
+  message.duration += gather.duration;
+}
+
 }  // namespace
 
 uint32_t neighbour(const Mesh& mesh, const Folding& folding, uint32_t device, int offset) {
@@ -69,7 +86,8 @@ void StepWriter::place_groups(const Fabric& fabric) {
     }
   }
   if (s_.costs || s_.parallel.pp < 2) return;
-  const double tp = s_.parallel.sequence_parallel ? s_.parallel.tp : 1;
+  const bool shares = s_.parallel.sequence_parallel || s_.cluster.stack.scattered_messages;
+  const double tp = shares ? s_.parallel.tp : 1;
   const Bytes message{2.0 *
                       static_cast<double>(s_.batch.sequence * s_.batch.micro * s_.model.hidden) /
                       (s_.parallel.cp * tp)};
@@ -78,6 +96,9 @@ void StepWriter::place_groups(const Fabric& fabric) {
       const std::array<int, 2> pair{folding_.ranks[d], stage_neighbour(folding_.ranks[d], offset)};
       message_costs_.push_back(
           collective_cost(Collective::send_recv, message, place_faulty(pair, fabric), s_.cluster));
+      if (!shares || s_.parallel.sequence_parallel || s_.parallel.tp < 2) continue;
+      gather_after(message_costs_.back(), collective_cost(Collective::all_gather, message * tp,
+                                                          placement(d, Meeting::tp), s_.cluster));
     }
 }
 

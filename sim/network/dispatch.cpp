@@ -161,8 +161,10 @@ CollectiveCost kernel_cost(Dispatcher dispatcher, DispatchPass pass, const Dispa
       bytes.nvlink / (device.nvlink_bandwidth * (rates.nvlink_efficiency * group.nvlink_factor));
   if (network) transfer = std::max(transfer, bytes.network / (nic * rates.network_share));
   if (rates.sm_rate > BytesPerSecond{}) {
+    const bool crowded = rates.crowd > 0 && domains.per_domain > rates.crowd;
+    const double adding = rates.combine_share * (crowded ? rates.crowded_share : 1);
     const double share =
-        (network ? rates.forward_share : 1) * (adds_up(pass) ? rates.combine_share : 1) * cost.sms;
+        (network ? rates.forward_share : 1) * (adds_up(pass) ? adding : 1) * cost.sms;
     const Bytes vector = vector_bytes(dispatcher, pass, shape, domains);
     transfer =
         std::max(transfer, (rates.vector + vector / rates.sm_rate) * (bytes.vectors / share));
