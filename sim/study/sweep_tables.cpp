@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/config/document.h"
+#include "sim/report/page.h"
 #include "sim/study/sweep.h"
 
 namespace stepsim {
@@ -41,8 +42,6 @@ std::string seconds_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
 }
 
-double gib(double bytes) { return bytes / (1024.0 * 1024 * 1024); }
-
 std::string reason(const SweepRow& row) {
   const Figures& f = row.figures;
   if (row.outcome.failed()) {
@@ -50,8 +49,8 @@ std::string reason(const SweepRow& row) {
     return (at.empty() ? "" : short_key(at.substr(at.rfind('/') + 1)) + ": ") + row.outcome.failure;
   }
   if (!f.fits)
-    return fmt::format("does not fit: {:.1f} of {:.1f} GiB on rank {}", gib(*f.needed_bytes),
-                       gib(*f.capacity_bytes), f.memory_rank);
+    return fmt::format("does not fit: {:.1f} of {:.1f} GiB on rank {}", *f.needed_bytes / gib,
+                       *f.capacity_bytes / gib, f.memory_rank);
   if (f.cause.empty()) return "compute";
   std::string cause = f.cause;
   std::replace(cause.begin(), cause.end(), '_', ' ');
@@ -125,7 +124,7 @@ std::string sweep_text(const Sweep& sweep) {
                                             : "-");
     columns[varied + 2].cells.push_back(ran && f.mfu ? fmt::format("{:.1f} %", *f.mfu * 100) : "-");
     columns[varied + 3].cells.push_back(
-        ran && f.needed_bytes ? fmt::format("{:.1f} GiB", gib(*f.needed_bytes)) : "-");
+        ran && f.needed_bytes ? fmt::format("{:.1f} GiB", *f.needed_bytes / gib) : "-");
   }
   // The reason needs room: narrower values, then fewer figures.
   const auto total = [&] {
