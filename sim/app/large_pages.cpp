@@ -20,8 +20,8 @@ namespace {
 constexpr size_t huge_page = size_t{2} << 20;
 }
 
-void stepsim::app::keep_small_blocks() {
-  mallopt(M_MMAP_THRESHOLD, static_cast<int>(huge_page));
+void stepsim::app::keep_freed_blocks() {
+  mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 

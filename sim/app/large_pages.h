@@ -3,8 +3,8 @@
 
 namespace stepsim::app {
 
-/// What is freed of blocks smaller than a large page stays with the process: first touching a page
-/// anew costs more than what is mostly done with it. Larger blocks go back.
-void keep_small_blocks();
+/// What is freed stays with the process: first touching a page anew costs more than what is mostly
+/// done with it, most of all on virtual machines.
+void keep_freed_blocks();
 
 }  // namespace stepsim::app

@@ -156,7 +156,7 @@ void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
 }  // namespace
 
 int main(int argc, char** argv) {
-  stepsim::app::keep_small_blocks();
+  stepsim::app::keep_freed_blocks();
   CLI::App app{"stepsim: how long one training step of a large model takes, and why.", "stepsim"};
   app.set_version_flag("--version", "stepsim " STEPSIM_VERSION);
   app.footer(footer);

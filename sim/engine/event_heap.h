@@ -23,6 +23,7 @@ class EventHeap {
   double next_seconds() const {
     return events_.empty() ? std::numeric_limits<double>::infinity() : events_.front().time_seconds;
   }
+  uint32_t next_task() const { return events_.front().task; }  ///< not when empty
   void push(Event event) {
     events_.push_back(event);
     std::push_heap(events_.begin(), events_.end(), later);

@@ -25,17 +25,17 @@ Execution::Execution(const TaskGraph& graph) : graph_(graph) {
 void Execution::share(std::vector<uint8_t> contended, std::vector<uint8_t> pools) {
   bool any = false;
   const std::vector<uint8_t> by_set = shared_sets(graph_, contended);
-  std::vector<uint8_t> pools_by_set;
-  pools_by_set.reserve(graph_.claim_sets.size());
-  for (const ClaimSet& set : graph_.claim_sets)
-    pools_by_set.push_back(
-        std::any_of(graph_.processor_claims.begin() + set.first_processor,
-                    graph_.processor_claims.begin() + set.last_processor,
-                    [&](const ProcessorClaim& c) { return pools[index(c.pool)] != 0; }));
+  roles_.reserve(graph_.claim_sets.size());
+  for (uint32_t s = 0; s < graph_.claim_sets.size(); ++s) {
+    unsigned roles = 0;
+    for (const ProcessorClaim& claim : graph_.processor_claims_of(ClaimSetId{s}))
+      if (pools[index(claim.pool)] != 0) roles |= role_bit(claim.role);
+    roles_.push_back(static_cast<uint8_t>(roles));
+  }
   for (uint32_t f = 0; f < graph_.flows.size(); ++f) {
     const FlowRow& flow = graph_.flows[f];
     const bool moves = flow.latency_seconds < graph_.durations_seconds[index(flow.task)];
-    if (!(moves && by_set[index(flow.set)]) && !pools_by_set[index(flow.set)]) continue;
+    if (!(moves && by_set[index(flow.set)]) && roles_[index(flow.set)] == 0) continue;
     const uint32_t task = index(flow.task);
     pending_[task].waiting_for |= shared_bit;
     timeline_.binding[task] = TaskId{f};  // its place for the flow's row until the task is ready

@@ -76,6 +76,11 @@ inline void FairShare::touch(uint32_t link) {
   dirty_.push_back(link);
 }
 
+inline void FairShare::freshen(uint32_t slot) {
+  if (!flows_[slot].fresh) fresh_.push_back(slot);
+  flows_[slot].fresh = true;
+}
+
 void FairShare::join(uint32_t slot, uint32_t flow) {
   if (flows_.size() <= slot) flows_.resize(slot + 1);
   Flow& f = flows_[slot];
@@ -83,6 +88,7 @@ void FairShare::join(uint32_t slot, uint32_t flow) {
   f.set = sets_[index(graph_.flows[flow].set)];
   f.speed = f.cap = 1;
   f.joined = true;
+  freshen(slot);
   for (const Share& share : shares_of(f)) {
     std::vector<Claimant>& claimants = links_[share.link].claimants;
     auto place = claimants.end();
@@ -90,19 +96,22 @@ void FairShare::join(uint32_t slot, uint32_t flow) {
     claimants.insert(place, {slot, flow, share.demand, share.level_share});
     touch(share.link);
   }
-  if (shares_of(f).empty()) lone_.push_back(slot);
 }
 
+/// A link that does not bind cannot begin to when less is asked of it.
 void FairShare::set_cap(uint32_t slot, double cap) {
   Flow& f = flows_[slot];
   if (f.cap == cap) return;
+  const bool more = cap > f.cap;
   f.cap = cap;
-  for (const Share& share : shares_of(f)) touch(share.link);
-  if (shares_of(f).empty()) lone_.push_back(slot);
+  freshen(slot);
+  for (const Share& share : shares_of(f))
+    if (more || links_[share.link].binds) touch(share.link);
 }
 
 void FairShare::leave(uint32_t slot) {
-  const Flow& f = flows_[slot];
+  Flow& f = flows_[slot];
+  f.fresh = false;
   for (const Share& share : shares_of(f)) {
     std::vector<Claimant>& claimants = links_[share.link].claimants;
     const auto place = std::lower_bound(
@@ -110,7 +119,7 @@ void FairShare::leave(uint32_t slot) {
         [](const Claimant& claimant, uint32_t row) { return claimant.flow < row; });
     assert(place != claimants.end() && place->flow == f.row);
     claimants.erase(place);
-    touch(share.link);
+    if (links_[share.link].binds) touch(share.link);
   }
 }
 
@@ -122,32 +131,49 @@ inline void FairShare::change_speed(uint32_t slot, double speed) {
   f.speed = speed;
 }
 
+/// Flows of a link that binds, or did, are solved together with all that they reach. The others run
+/// at their caps: of them only who is fresh has another speed than before.
 std::span<const SpeedChange> FairShare::settle() {
   changes_.clear();
-  for (uint32_t f : lone_) change_speed(f, flows_[f].cap);
-  lone_.clear();
+  size_t binding = 0;
   for (uint32_t r : dirty_) {
+    Link& link = links_[r];
     double total = 0;
-    for (const Claimant& claimant : links_[r].claimants)
+    for (const Claimant& claimant : link.claimants)
       total += claimant.demand * flows_[claimant.slot].cap;
-    links_[r].binds = total > links_[r].capacity * rounding_slack;
+    const bool bound = link.binds;
+    link.binds = total > link.capacity * rounding_slack;
+    link.dirty = false;
+    if (bound || link.binds) dirty_[binding++] = r;
   }
+  dirty_.resize(binding);
   ++visit_;
-  for (uint32_t r : dirty_) {
-    if (links_[r].visit != visit_) {
-      gather(r);
-      if (component_links_.empty())
-        run_free();
-      else
-        fill();
-    }
-    links_[r].dirty = false;
-  }
+  for (uint32_t r : dirty_)
+    if (links_[r].visit != visit_) solve(r);
   dirty_.clear();
+  for (uint32_t slot : fresh_) {
+    Flow& f = flows_[slot];
+    if (!f.fresh) continue;  // gone already
+    f.fresh = false;
+    if (f.visit == visit_) continue;
+    change_speed(slot, f.cap);
+    ++solved_flows_;
+  }
+  fresh_.clear();
   return changes_;
 }
 
-/// The flows and binding links reached from a link where something changed.
+void FairShare::solve(uint32_t link) {
+  gather(link);
+  if (component_links_.empty()) {
+    for (uint32_t f : component_flows_) change_speed(f, flows_[f].cap);
+  } else {
+    fill();
+  }
+  solved_flows_ += component_flows_.size();
+}
+
+/// The flows and binding links reached from a link that binds or did.
 void FairShare::gather(uint32_t link) {
   component_links_.assign(1, link);
   component_flows_.clear();
@@ -161,13 +187,13 @@ void FairShare::gather(uint32_t link) {
       component_flows_.push_back(claimant.slot);
       for (const Share& share : shares_of(flow)) {
         Link& other = links_[share.link];
-        if (other.visit == visit_ || !(other.binds || other.dirty)) continue;
+        if (other.visit == visit_ || !other.binds) continue;
         other.visit = visit_;
         component_links_.push_back(share.link);
       }
     }
   }
-  std::erase_if(component_links_, [&](uint32_t r) { return !links_[r].binds; });
+  if (!links_[link].binds) component_links_.erase(component_links_.begin());
 }
 
 /// Sets each link's level; the least one, or infinity when every flow on the links is closed.
@@ -189,12 +215,6 @@ double FairShare::least_level(double previous) {
     least = std::min(least, link.level);
   }
   return least;
-}
-
-/// No link binds: everyone closes at its cap.
-void FairShare::run_free() {
-  for (uint32_t f : component_flows_) change_speed(f, flows_[f].cap);
-  solved_flows_ += component_flows_.size();
 }
 
 void FairShare::fill() {
@@ -222,7 +242,6 @@ void FairShare::fill() {
     open -= closed;
   }
   for (uint32_t f : component_flows_) change_speed(f, flows_[f].closed_speed);
-  solved_flows_ += component_flows_.size();
 }
 
 }  // namespace stepsim

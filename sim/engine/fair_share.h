@@ -3,8 +3,7 @@
 // A flow i that runs at speed s_i in (0, cap_i] takes s_i * rate * multiplicity of each resource it
 // claims; cap_i <= 1 is what the processors left to it allow (processors.h). Its byte rate is x_i =
 // s_i * b_i, where b_i is the rate of its tightest claim (the largest rate * multiplicity /
-// capacity; ties: the first), so x_i <= cap_i b_i. With a_ir = multiplicity
-// * rate / b_i:
+// capacity; ties: the first), so x_i <= cap_i b_i. With a_ir = multiplicity * rate / b_i:
 //   sum over flows of a_ir x_i <= C_r                                  for every resource r
 //   max-min: no x_i can grow without shrinking an x_j that is not larger
 // Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2): raise one level L for all
@@ -92,16 +91,17 @@ class FairShare {
     double speed = 1, cap = 1;
     double closed_speed = 0;  ///< 0 while open
     uint32_t visit = 0;
-    bool joined = false;  ///< since speeds were settled last
+    bool fresh = false, joined = false;  ///< since settled last: got a cap or joined; joined
   };
 
   std::span<const Share> shares_of(const Flow& flow) const {
     return {shares_.data() + flow.set.first, shares_.data() + flow.set.last};
   }
   void touch(uint32_t link);
+  void freshen(uint32_t slot);
   void change_speed(uint32_t slot, double speed);
   void gather(uint32_t link);
-  void run_free();
+  void solve(uint32_t link);
   void fill();
   double least_level(double previous);
 
@@ -109,9 +109,9 @@ class FairShare {
   std::vector<Share> shares_;
   std::vector<SharedSet> sets_;  ///< by claim set
   std::vector<Link> links_;
-  std::vector<Flow> flows_;  ///< by slot
-  std::vector<uint32_t> dirty_, component_links_, component_flows_;
-  std::vector<uint32_t> lone_;  ///< slots on no contended link that joined or whose cap changed
+  std::vector<Flow> flows_;              ///< by slot
+  std::vector<uint32_t> dirty_, fresh_;  ///< links that may bind anew or no more; slots
+  std::vector<uint32_t> component_links_, component_flows_;
   std::vector<SpeedChange> changes_;
   uint32_t visit_ = 0;
   uint64_t solved_flows_ = 0;

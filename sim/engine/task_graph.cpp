@@ -20,35 +20,46 @@ struct StartEdges {
   std::vector<double> lags_seconds;
 };
 
-/// Counting sort by source, which keeps the order of insertion within a row.
+/// Counting sort by source, which keeps the order of insertion within a row. Offsets are one place
+/// ahead until all edges are placed: each then has moved on to where the next row begins.
 template <class Edge>
 StartEdges sort_by_source(uint32_t tasks, const std::vector<Edge>& unsorted) {
   StartEdges edges;
   if (unsorted.empty()) return edges;
-  edges.offsets.assign(size_t{tasks} + 1, 0);
+  edges.offsets.assign(size_t{tasks} + 2, 0);
   edges.targets.resize(unsorted.size());
   edges.lags_seconds.resize(unsorted.size());
-  for (const Edge& edge : unsorted) ++edges.offsets[edge.from + 1];
-  for (size_t t = 0; t < tasks; ++t) edges.offsets[t + 1] += edges.offsets[t];
-  std::vector<uint32_t> next(edges.offsets.begin(), edges.offsets.end() - 1);
+  for (const Edge& edge : unsorted) ++edges.offsets[size_t{edge.from} + 2];
+  for (size_t t = 1; t <= tasks; ++t) edges.offsets[t + 1] += edges.offsets[t];
   for (const Edge& edge : unsorted) {
-    const uint32_t place = next[edge.from]++;
+    const uint32_t place = edges.offsets[size_t{edge.from} + 1]++;
     edges.targets[place] = edge.to;
     edges.lags_seconds[place] = edge.lag_seconds;
   }
+  edges.offsets.pop_back();
   return edges;
 }
 
-/// Each task has one row at most: a place for every task, in one pass and out in another.
-void sort_by_task(uint32_t tasks, std::vector<FlowRow>& flows) {
-  constexpr uint32_t none = UINT32_MAX;
-  std::vector<uint32_t> row_of(tasks, none);
-  for (uint32_t f = 0; f < flows.size(); ++f) row_of[index(flows[f].task)] = f;
-  std::vector<FlowRow> sorted;
-  sorted.reserve(flows.size());
-  for (uint32_t f : row_of)
-    if (f != none) sorted.push_back(flows[f]);
-  flows = std::move(sorted);
+/// Nearly all are in order: those behind a later task are taken out, sorted and merged in again.
+template <class Before>
+void sort_nearly_sorted(std::vector<FlowRow>& flows, Before before) {
+  std::vector<FlowRow> late;
+  size_t kept = 0;
+  for (const FlowRow& flow : flows) {
+    if (kept > 0 && before(flow, flows[kept - 1]))
+      late.push_back(flow);
+    else
+      flows[kept++] = flow;
+  }
+  std::sort(late.begin(), late.end(), before);
+  for (size_t place = flows.size(); !late.empty(); --place) {
+    const bool from_late = kept == 0 || before(flows[kept - 1], late.back());
+    flows[place - 1] = from_late ? late.back() : flows[kept - 1];
+    if (from_late)
+      late.pop_back();
+    else
+      --kept;
+  }
 }
 
 template <class T>
@@ -169,7 +180,7 @@ TaskGraph TaskGraphBuilder::build() && {
   const auto by_task = [](const FlowRow& a, const FlowRow& b) {
     return index(a.task) < index(b.task);
   };
-  if (!std::is_sorted(flows_.begin(), flows_.end(), by_task)) sort_by_task(tasks, flows_);
+  sort_nearly_sorted(flows_, by_task);
   assert(std::adjacent_find(flows_.begin(), flows_.end(), [](const FlowRow& a, const FlowRow& b) {
            return a.task == b.task;
          }) == flows_.end());

@@ -51,7 +51,10 @@ class TaskGraph {
     return claims.subspan(set.first_claim, set.last_claim - set.first_claim);
   }
   std::span<const ProcessorClaim> processor_claims_of(const FlowRow& flow) const {
-    const ClaimSet& set = claim_sets[index(flow.set)];
+    return processor_claims_of(flow.set);
+  }
+  std::span<const ProcessorClaim> processor_claims_of(ClaimSetId id) const {
+    const ClaimSet& set = claim_sets[index(id)];
     return processor_claims.subspan(set.first_processor, set.last_processor - set.first_processor);
   }
 

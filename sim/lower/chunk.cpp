@@ -70,8 +70,8 @@ void ChunkWriter::begin(uint32_t device, double expert_load) {
 }
 
 void ChunkWriter::reserve() {
-  // Decoder layers are nearly all of a graph; a twentieth more covers the ends, the messages and
-  // the optimizer.
+  // Decoder layers are nearly all of a graph; a fifth more covers the ends, the messages and the
+  // optimizer. Room that is not used costs nothing, growing copies everything.
   const bool full = s_.recompute == Recompute::full_uniform;
   double tasks = 0, edges = 0, starts = 0;
   for (const LayerSet* layer : of_layer_) {
@@ -84,7 +84,7 @@ void ChunkWriter::reserve() {
       }
     }
   }
-  const double stamps = 1.05 * static_cast<double>(s_.batch.microbatches) *
+  const double stamps = 1.2 * static_cast<double>(s_.batch.microbatches) *
                         static_cast<double>(w_.device_count()) / s_.parallel.pp;
   w_.builder().reserve(static_cast<size_t>(stamps * tasks), static_cast<size_t>(stamps * edges),
                        static_cast<size_t>(stamps * starts));

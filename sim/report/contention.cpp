@@ -7,6 +7,7 @@
 
 #include "sim/base/units.h"
 #include "sim/engine/processors.h"
+#include "sim/report/in_order.h"
 #include "sim/report/overlap.h"
 
 namespace stepsim {
@@ -51,6 +52,49 @@ double lost_to_sms(const SharedKernel& kernel, const std::vector<Change>& change
   return lost;
 }
 
+/// By claim set: whether a task with it does with some pool what `asked` says.
+template <class Asked>
+std::vector<uint8_t> sets_that(const TaskGraph& graph, Asked asked) {
+  std::vector<uint8_t> result;
+  for (const ClaimSet& set : graph.claim_sets) {
+    const auto claims = graph.processor_claims.subspan(set.first_processor,
+                                                       set.last_processor - set.first_processor);
+    result.push_back(std::any_of(claims.begin(), claims.end(), asked));
+  }
+  return result;
+}
+
+/// Changes of each pool in order of time. Those of one queue come in order.
+std::vector<std::vector<Change>> held_changes(const TaskGraph& graph, const Timeline& timeline) {
+  const std::vector<uint8_t> holds =
+      sets_that(graph, [](const ProcessorClaim& c) { return c.role != Role::run; });
+  using ByQueue = std::array<std::vector<Change>, stream_count + 1>;
+  std::vector<ByQueue> queues(graph.pool_sizes.size());
+  for (const FlowRow& flow : graph.flows) {
+    if (!holds[index(flow.set)]) continue;
+    const uint32_t t = index(flow.task);
+    const double start = timeline.start_seconds[t], finish = timeline.finish_seconds[t];
+    const StreamId stream = graph.streams[t];
+    const size_t queue =
+        stream == no_stream ? stream_count : static_cast<size_t>(stream_of(stream));
+    for (const ProcessorClaim& claim : graph.processor_claims_of(flow)) {
+      std::vector<Change>& changes = queues[index(claim.pool)][queue];
+      const auto count = static_cast<int64_t>(claim.count);
+      if (claim.role == Role::run) continue;
+      // A member that arrived got its SMs when its arrival was over.
+      if (claim.role == Role::hold) changes.push_back({start, count});
+      if (claim.role == Role::take) changes.push_back({finish, count});
+      if (claim.role != Role::take) changes.push_back({finish, -count});
+    }
+  }
+  std::vector<std::vector<Change>> changes;
+  for (ByQueue& by_queue : queues)
+    changes.push_back(merge_lists(
+        std::span<std::vector<Change>>(by_queue),
+        [](const Change& a, const Change& b) { return a.time_seconds < b.time_seconds; }));
+  return changes;
+}
+
 /// When something runs beside the kernels of each device: transfers, and kernels of communication
 /// that hold SMs while they wait for a peer.
 std::vector<std::vector<Interval>> beside(const LoweredStep& step, const Timeline& timeline,
@@ -70,16 +114,15 @@ std::vector<std::vector<Interval>> beside(const LoweredStep& step, const Timelin
 
   std::vector<std::vector<Interval>> intervals(step.devices.size());
   for (size_t d = 0; d < intervals.size(); ++d) {
-    for (std::vector<Interval>& transfers : by_stream[d])
-      merge(intervals[d], interval_union(std::move(transfers)));
-    std::vector<Interval> holding;
+    std::vector<std::vector<Interval>> lists(std::make_move_iterator(by_stream[d].begin()),
+                                             std::make_move_iterator(by_stream[d].end()));
+    std::vector<Interval>& holding = lists.emplace_back();
     int64_t held = 0;
     for (size_t i = 0; d < changes.size() && i < changes[d].size(); ++i) {
       if (held > 0) append(holding, {changes[d][i - 1].time_seconds, changes[d][i].time_seconds});
       held += changes[d][i].sms;
     }
-    merge(intervals[d], holding);
-    intervals[d] = interval_union(std::move(intervals[d]));
+    intervals[d] = interval_union(merge_lists(std::span(lists), earlier));
   }
   return intervals;
 }
@@ -88,28 +131,15 @@ std::vector<std::vector<Interval>> beside(const LoweredStep& step, const Timelin
 
 Contention contention(const LoweredStep& step, const Timeline& timeline, StepEnd end) {
   const TaskGraph& graph = step.graph;
-  std::vector<std::vector<Change>> changes(graph.pool_sizes.size());
-  for (const FlowRow& flow : graph.flows) {
-    const uint32_t t = index(flow.task);
-    const double start = timeline.start_seconds[t], finish = timeline.finish_seconds[t];
-    for (const ProcessorClaim& claim : graph.processor_claims_of(flow)) {
-      const uint32_t pool = index(claim.pool);
-      const auto count = static_cast<int64_t>(claim.count);
-      if (claim.role == Role::run) continue;
-      // A member that arrived got its SMs when its arrival was over.
-      if (claim.role == Role::hold) changes[pool].push_back({start, count});
-      if (claim.role == Role::take) changes[pool].push_back({finish, count});
-      if (claim.role != Role::take) changes[pool].push_back({finish, -count});
-    }
-  }
-  for (std::vector<Change>& c : changes)
-    std::sort(c.begin(), c.end(),
-              [](const Change& a, const Change& b) { return a.time_seconds < b.time_seconds; });
+  const std::vector<std::vector<Change>> changes = held_changes(graph, timeline);
   const std::vector<std::vector<Interval>> others = beside(step, timeline, changes);
 
   // Kernels of one stream come in time order.
+  const std::vector<uint8_t> runs =
+      sets_that(graph, [](const ProcessorClaim& c) { return c.role == Role::run; });
   std::vector<DeviceSums> devices(step.devices.size());
   for (const FlowRow& flow : graph.flows) {
+    if (!runs[index(flow.set)]) continue;
     const uint32_t t = index(flow.task);
     for (const ProcessorClaim& claim : graph.processor_claims_of(flow)) {
       if (claim.role != Role::run) continue;

@@ -48,7 +48,7 @@ constexpr std::array<DoubtRow, static_cast<size_t>(Doubt::count)> doubt_rows{{
 /// 80 % of a normal distribution lie within so many standard deviations.
 constexpr double level = 0.8, deviations = 1.2816;
 
-Doubt doubt_of(OpKind op) {
+constexpr Doubt doubt_of(OpKind op) {
   using enum OpKind;
   constexpr std::array memory{embedding,
                               norm,
@@ -74,6 +74,13 @@ Doubt doubt_of(OpKind op) {
     return Doubt::memory;
   return Doubt::gemm;
 }
+
+/// By OpKind: looked up for every task.
+constexpr auto doubts = [] {
+  std::array<Doubt, static_cast<size_t>(OpKind::count)> all{};
+  for (size_t i = 0; i < all.size(); ++i) all[i] = doubt_of(static_cast<OpKind>(i));
+  return all;
+}();
 
 Doubt doubt_of(Cause cause) {
   switch (cause) {
@@ -102,7 +109,7 @@ Shares kernel_shares(const LoweredStep& step, const Timeline& timeline) {
     if (row(op).task_class != TaskClass::compute || stream == no_stream) continue;
     const double seconds = (timeline.finish_seconds[t] - timeline.start_seconds[t]) *
                            static_cast<double>(step.devices[device_of(stream)].represents);
-    shares[static_cast<size_t>(doubt_of(op))] += seconds;
+    shares[static_cast<size_t>(doubts[static_cast<size_t>(op)])] += seconds;
     total += seconds;
   }
   for (double& share : shares) share /= std::max(total, 1e-300);

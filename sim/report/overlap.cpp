@@ -1,12 +1,12 @@
 #include "sim/report/overlap.h"
 
 #include <algorithm>
+#include <span>
+
+#include "sim/report/in_order.h"
 
 namespace stepsim {
 namespace {
-
-// An object, not a function: sorts take it in.
-constexpr auto earlier = [](const Interval& a, const Interval& b) { return a.start < b.start; };
 
 bool computes(TaskClass c) { return c == TaskClass::compute || c == TaskClass::optimizer; }
 
@@ -27,22 +27,6 @@ TaskId last_arrival(const LoweredStep& step, const Timeline& timeline, const Ren
 }
 
 }  // namespace
-
-void append(std::vector<Interval>& intervals, Interval i) {
-  if (i.finish <= i.start) return;
-  if (!intervals.empty() && i.start <= intervals.back().finish &&
-      i.start >= intervals.back().start) {
-    intervals.back().finish = std::max(intervals.back().finish, i.finish);
-  } else {
-    intervals.push_back(i);
-  }
-}
-
-void merge(std::vector<Interval>& all, const std::vector<Interval>& more) {
-  const auto middle = static_cast<std::ptrdiff_t>(all.size());
-  all.insert(all.end(), more.begin(), more.end());
-  std::inplace_merge(all.begin(), all.begin() + middle, all.end(), earlier);
-}
 
 std::vector<Interval> interval_union(std::vector<Interval> intervals) {
   if (!std::is_sorted(intervals.begin(), intervals.end(), earlier))
@@ -122,7 +106,7 @@ CommunicationTable communication(const LoweredStep& step, const Timeline& timeli
     const auto weight = static_cast<double>(step.devices[d].represents);
     ranks += weight;
     const std::vector<Interval> compute = interval_union(std::move(activity.compute));
-    std::vector<Interval> all;
+    std::vector<std::vector<Interval>> lists;
     const auto add = [&](std::optional<Communication>& sum, const std::vector<Interval>& transfers,
                          double waiting) {
       if (!sum) sum.emplace();
@@ -133,13 +117,12 @@ CommunicationTable communication(const LoweredStep& step, const Timeline& timeli
     double waiting = 0;
     for (size_t c = 1; c < comm_class_count; ++c) {
       if (!present[c]) continue;
-      const std::vector<Interval> transfers = interval_union(std::move(activity.transfers[c]));
-      add(table.by_class[c], transfers, activity.waiting_seconds[c]);
+      lists.push_back(interval_union(std::move(activity.transfers[c])));
+      add(table.by_class[c], lists.back(), activity.waiting_seconds[c]);
       waiting += activity.waiting_seconds[c];
-      merge(all, transfers);
     }
     if (std::find(present.begin(), present.end(), true) != present.end())
-      add(table.overall, interval_union(std::move(all)), waiting);
+      add(table.overall, interval_union(merge_lists(std::span(lists), earlier)), waiting);
   }
   const auto average = [&](std::optional<Communication>& sum) {
     if (!sum) return;

@@ -8,6 +8,7 @@
 // 2, efficiency 2/3.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -39,10 +40,20 @@ struct CommunicationTable {
 struct Interval {
   double start = 0, finish = 0;
 };
+// An object, not a function: sorts take it in.
+inline constexpr auto earlier = [](const Interval& a, const Interval& b) {
+  return a.start < b.start;
+};
 /// Appends, growing the last interval where they touch: the tasks of one stream come in time order.
-void append(std::vector<Interval>& intervals, Interval i);
-/// Both in ascending order of start.
-void merge(std::vector<Interval>& all, const std::vector<Interval>& more);
+inline void append(std::vector<Interval>& intervals, Interval i) {
+  if (i.finish <= i.start) return;
+  if (!intervals.empty() && i.start <= intervals.back().finish &&
+      i.start >= intervals.back().start) {
+    intervals.back().finish = std::max(intervals.back().finish, i.finish);
+  } else {
+    intervals.push_back(i);
+  }
+}
 /// Disjoint, ascending, without empty ones.
 std::vector<Interval> interval_union(std::vector<Interval> intervals);
 double length(const std::vector<Interval>& intervals);
