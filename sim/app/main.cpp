@@ -114,8 +114,50 @@ names in hardware/measurements say what a row's words mean, and are yours to ext
 FILE.jsonl: one measured step a line: {"id", "group", "tier", "release", "newest", "suspect",
 "measured": {"step_time_seconds"}, "scenario": {...}}, as in tests/published/dense.jsonl. Models are
 looked up in models/ beside the file too, systems in systems/ and systems.json. What nobody
-published and Megatron needs is assumed, and said.
+published and Megatron needs is assumed, and said. A CSV file of your own steps has the columns
+name, scenario (a file) and step_seconds.
 )";
+
+constexpr const char* calibrate_footer = R"(
+Your own cluster, from the output of nccl-tests and a table of step times (columns name, scenario,
+step_seconds); --collectives also takes a CSV file with the columns op, n_gpus, n_nodes, msg_bytes,
+time_us:
+  all_reduce_perf -b 1M -e 4G -f 2 > all_reduce.log
+  stepsim calibrate --cluster dgx-h100 --collectives all_reduce.log --collectives all_gather.log
+      --steps steps.csv --write my-cluster.json
+  stepsim run scenario.json --cluster my-cluster.json:8
+
+The shipped values:
+  stepsim calibrate --kernels tests/published/kernels.csv --gpu h800
+  stepsim calibrate --steps tests/published/dense.jsonl --steps tests/published/moe.jsonl
+
+Printed: parameters, standard errors, residuals by group, errors of a group when it is left out.
+hardware/measurements/steps.json says which shipped parameters are fitted to steps.
+)";
+
+void add_calibrate(CLI::App& app, stepsim::app::CalibrateOptions& calibrate) {
+  CLI::App* fit = app.add_subcommand("calibrate", "hardware parameters fitted to measurements");
+  fit->add_option("--kernels", calibrate.kernels, "measured kernels, with --gpu")
+      ->type_name("FILE.csv");
+  fit->add_option("--gpu", calibrate.gpu, "a file in hardware/gpus")->type_name("NAME");
+  fit->add_option("--only", calibrate.only, "fit what begins so, as /gemm/bf16 or /attention")
+      ->type_name("POINTER");
+  fit->add_option("--cluster", calibrate.cluster, "your system: the nearest shipped one, or a file")
+      ->type_name("NAME");
+  fit->add_option("--collectives", calibrate.collectives,
+                  "output of nccl-tests or a CSV file, measured on --cluster")
+      ->type_name("FILE");
+  fit->add_option("--steps", calibrate.steps, "measured steps: JSON lines or a CSV file")
+      ->type_name("FILE");
+  fit->add_option(
+         "--intervals", calibrate.intervals,
+         "measured steps, with --kernels and --collectives: how far predictions may be off")
+      ->type_name("FILE.jsonl");
+  fit->add_option("--write", calibrate.write_file,
+                  "write the hardware file (- = stdout); of shipped steps, the folder of the files")
+      ->type_name("FILE.json");
+  fit->footer(calibrate_footer);
+}
 
 void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
                stepsim::app::ValidateOptions& validate, stepsim::app::CalibrateOptions& calibrate) {
@@ -140,17 +182,18 @@ void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
   against->add_option("--collectives", validate.collectives, "measured collectives")
       ->type_name("FILE.csv");
   against->add_option("--kernels", validate.kernels, "measured kernels")->type_name("FILE.csv");
-  against->add_option("--rows", validate.rows, "measured steps")->type_name("FILE.jsonl");
+  against->add_option("--rows", validate.rows, "measured steps (JSON lines, or a CSV file)")
+      ->type_name("FILE.jsonl");
+  against->add_option("--cluster", validate.cluster, "with --rows: the system the steps ran on")
+      ->type_name("NAME");
+  against
+      ->add_option("--svg", validate.svg_file,
+                   "with --rows: a picture of predicted against measured (- = stdout)")
+      ->type_name("FILE.svg");
   against->add_option("--json", validate.json_file, "write rows and errors as JSON (- = stdout)")
       ->type_name("FILE");
   against->footer(validate_footer);
-  CLI::App* fit = app.add_subcommand("calibrate", "a GPU's parameters fitted to measured kernels");
-  fit->add_option("--kernels", calibrate.kernels, "measured kernels")->type_name("FILE.csv");
-  fit->add_option("--gpu", calibrate.gpu, "a file in hardware/gpus")->type_name("NAME");
-  fit->add_option("--only", calibrate.only, "fit what begins so, as /gemm/bf16 or /attention")
-      ->type_name("POINTER");
-  fit->add_option("--write", calibrate.write_file, "write the hardware file (- = stdout)")
-      ->type_name("FILE.json");
+  add_calibrate(app, calibrate);
 }
 
 }  // namespace

@@ -35,7 +35,9 @@ struct CollectiveOptions {
 struct ValidateOptions {
   std::string collectives;  ///< CSV file
   std::string kernels;      ///< CSV file
-  std::string rows;         ///< steps, JSON lines
+  std::string rows;         ///< steps, JSON lines or CSV
+  std::string cluster;      ///< in place of what steps say
+  std::string svg_file;     ///< scatter of predicted against measured
   std::string json_file;
 };
 /// Options of `sweep`.
@@ -63,13 +65,17 @@ struct PlanOptions {
 };
 /// Options of `calibrate`.
 struct CalibrateOptions {
-  std::string kernels;     ///< CSV file
-  std::string gpu;         ///< in hardware/gpus
-  std::string only;        ///< pointers that fitted blocks begin with; empty: all
-  std::string write_file;  ///< the hardware file with what was fitted; "-" = stdout
+  std::string kernels;                   ///< CSV file
+  std::string gpu;                       ///< in hardware/gpus
+  std::string only;                      ///< pointers that fitted blocks begin with; empty: all
+  std::vector<std::string> steps;        ///< files of measured steps
+  std::vector<std::string> collectives;  ///< CSV files, outputs of nccl-tests
+  std::string cluster;                   ///< one's own system
+  std::vector<std::string> intervals;    ///< files of measured steps
+  std::string write_file;  ///< the hardware file with what was fitted, or a folder; "-" = stdout
 };
 
-/// Fits parameters of a GPU to measured kernels and prints them.
+/// Fits parameters of hardware files to measurements and prints them.
 int calibrate(const CalibrateOptions& options);
 /// Simulates a scenario at many points: 0 some point fits, 1 none does, 130 interrupted.
 int sweep(const SweepOptions& options);

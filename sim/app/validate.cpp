@@ -6,6 +6,7 @@
 #include "sim/app/output.h"
 #include "sim/base/error.h"
 #include "sim/config/document.h"
+#include "sim/study/scatter.h"
 #include "sim/study/validate_collectives.h"
 #include "sim/study/validate_kernels.h"
 #include "sim/study/validate_steps.h"
@@ -45,10 +46,19 @@ int validate(const ValidateOptions& options) {
   if (!options.json_file.empty() && same_file(options.json_file, *file))
     throw Error(std::string(command_line_name), "/--json",
                 "would overwrite the rows in '" + printable(*file) + "'");
+  if (!options.svg_file.empty() && options.rows.empty())
+    throw Error(std::string(command_line_name), "/--svg", "needs --rows: it shows measured steps");
+  if (!options.svg_file.empty() && same_file(options.svg_file, *file))
+    throw Error(std::string(command_line_name), "/--svg",
+                "would overwrite the rows in '" + printable(*file) + "'");
   const DataPaths data = find_data();
-  if (!options.rows.empty())
-    write_validation(validate_steps(*file, data), options.json_file);
-  else if (!options.kernels.empty())
+  if (!options.rows.empty()) {
+    const StepValidation validation = validate_steps(*file, data, 1, options.cluster);
+    if (!options.svg_file.empty())
+      write_all(options.svg_file,
+                scatter_svg(validation.rows, "Predicted against measured: " + printable(*file)));
+    if (options.svg_file != "-") write_validation(validation, options.json_file);
+  } else if (!options.kernels.empty())
     write_validation(validate_kernels(*file, data), options.json_file);
   else
     write_validation(validate_collectives(*file, data), options.json_file);

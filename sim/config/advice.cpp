@@ -28,35 +28,18 @@ constexpr std::array<DenseStart, 5> dense_starts{{
     {500e9, 8, 8, 8, 16, "256-1024", "TP 8 + PP 8-16 + CP 2 + DP"},
 }};
 
-/// Where to start with a mixture of experts that is known by name.
-struct MoeStart {
-  std::string_view model;
-  int tp, pp, ep, cp;
-};
-constexpr std::array<MoeStart, 9> moe_starts{{
-    {"olmoe-7b", 1, 1, 8, 1},
-    {"moonlight-16b-a3b", 2, 1, 8, 1},
-    {"deepseek-v2", 1, 4, 32, 1},
-    {"glm-4.5-air", 1, 4, 8, 1},
-    {"qwen3-30b-a3b", 4, 2, 4, 1},
-    {"glm-4.5", 2, 8, 16, 1},
-    {"qwen3-235b-a22b", 4, 16, 8, 2},
-    {"deepseek-v3", 2, 16, 64, 1},
-    {"kimi-k2", 2, 16, 32, 1},
-}};
-
 void advise_start(const ScenarioSections& sections, Scenario& scenario) {
   const Parallelism& p = scenario.parallel;
   const Reader& model = sections.model;
   if (scenario.model.moe.present()) {
-    for (const MoeStart& s : moe_starts)
-      if (scenario.model.name == s.model && (s.tp != p.tp || s.pp != p.pp || s.ep != p.ep))
-        add_finding(scenario, model, "expert_model_parallel_size", "moe-starting-point",
-                    Kind::advice, "TP" + text(p.tp) + " PP" + text(p.pp) + " EP" + text(p.ep),
-                    "TP" + text(s.tp) + " PP" + text(s.pp) + " EP" + text(s.ep) +
-                        (s.cp > 1 ? " CP" + text(s.cp) : ""),
-                    "the guide starts this model here: EP carries the experts, TP is sized by the "
-                    "active parameters; simulate both and keep the faster");
+    const StartingLayout& s = scenario.starting_layout;
+    if (s.present() && (s.tp != p.tp || s.pp != p.pp || s.ep != p.ep))
+      add_finding(scenario, model, "expert_model_parallel_size", "moe-starting-point", Kind::advice,
+                  "TP" + text(p.tp) + " PP" + text(p.pp) + " EP" + text(p.ep),
+                  "TP" + text(s.tp) + " PP" + text(s.pp) + " EP" + text(s.ep) +
+                      (s.cp > 1 ? " CP" + text(s.cp) : ""),
+                  "the guide starts this model here: EP carries the experts, TP is sized by the "
+                  "active parameters; simulate both and keep the faster");
     return;
   }
   const auto parameters = static_cast<double>(parameter_count(scenario.model, p.tp));

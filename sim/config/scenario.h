@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/config/adapters.h"
+#include "sim/config/doubt_shares.h"
 #include "sim/config/faults.h"
 #include "sim/config/given_costs.h"
 #include "sim/config/host_optimizer.h"
@@ -21,6 +22,7 @@
 #include "sim/config/precision.h"
 #include "sim/config/recompute.h"
 #include "sim/config/software.h"
+#include "sim/config/starting_layout.h"
 
 namespace stepsim {
 
@@ -98,6 +100,8 @@ struct Scenario {
   KernelTimes kernel_times;
   Software software;
   LaunchEnv launch_env;
+  StartingLayout starting_layout;
+  Doubts doubts;
   bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration
   /// CUDA graphs around these parts of a layer; `graph_moe`: everything between its dispatch and
   /// its end.

@@ -7,6 +7,7 @@
 #include "sim/base/table.h"
 #include "sim/config/bridge_keys.h"
 #include "sim/config/cluster_read.h"
+#include "sim/config/doubts.h"
 #include "sim/config/import.h"
 #include "sim/config/model_gaps.h"
 #include "sim/config/model_read.h"
@@ -143,6 +144,7 @@ void read_model_section(const ScenarioSections& sections, Scenario& scenario,
     scenario.model =
         read_architecture(Reader(document, ""),
                           stem == "config" ? found.file.parent_path().filename().string() : stem);
+    scenario.starting_layout = read_starting_layout(Reader(document, ""));
   }
   override_architecture(scenario.model, section, !named);
   // A learned table that nobody sized is as long as the sequence it is trained on.
@@ -270,6 +272,7 @@ Scenario read_document(Document document, std::span<const std::string> overrides
   resolve_packing(sections, scenario);
   resolve_faults(sections, scenario);
   read_model_section(sections, scenario, data);
+  scenario.doubts = read_doubts(data.root);
   read_attention_backend(sections.model, scenario.cluster.stack);
   resolve_layout(sections, scenario);
   resolve_schedule(sections, scenario);

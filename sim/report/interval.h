@@ -1,16 +1,18 @@
 // How far a predicted step time may be off: an interval that should hold the measured time in
 // `level` of all cases.
 //
-// var(step) / step^2 = sum over parameters of (share of the step * relative uncertainty)^2 + of the
-// whole^2: parameters are independent, and each moves all that it decides together. Pipeline
-// bubbles move with the kernels. Included: residuals of kernels, collectives and dispatchers
-// against published measurements, the host's time of an operator, the spread of releases. Not
-// included: a setting that is not what the run had, and what a finding says is not modelled.
+// var(log step) = sum over kinds of doubt of (share of the step * relative uncertainty)^2: kinds
+// are independent, and each moves all that it decides together. Pipeline bubbles move with the
+// kernels. A host that is hidden counts as far as it would show if it took a third longer; what a
+// framework adds around sharded parameters counts for the whole step. Uncertainties are data,
+// fitted to residuals (sim/config/doubts.h). Not included: a setting that is not what the run had,
+// and what a finding says is not modelled.
 #pragma once
 
 #include <optional>
 #include <string_view>
 
+#include "sim/config/scenario.h"
 #include "sim/engine/timeline.h"
 #include "sim/lower/lowered.h"
 #include "sim/report/ledger.h"
@@ -22,10 +24,14 @@ struct StepInterval {
   double level = 0;         ///< share of measured times that should lie inside
   std::string_view widest;  ///< the parameter that adds most to the width
   double widest_share = 0;  ///< of the variance
+  ByDoubt shares{};         ///< of the step, by what decides them; `whole` is 1
 };
 
-/// Of a step from a model; `mean`: its ledger. Absent without time.
-std::optional<StepInterval> step_interval(const LoweredStep& step, const Timeline& timeline,
-                                          const Ledger& mean, double step_seconds);
+/// Factor by which the step may be longer or shorter at `level`.
+double interval_factor(const ByDoubt& shares, const ByDoubt& doubts);
+/// Of a step from a model; `mean`: its ledger. Absent without time, and where doubts are not known.
+std::optional<StepInterval> step_interval(const Scenario& scenario, const LoweredStep& step,
+                                          const Timeline& timeline, const Ledger& mean,
+                                          double step_seconds);
 
 }  // namespace stepsim

@@ -105,7 +105,7 @@ Report make_report(const Scenario& scenario, const LoweredStep& step, const Time
         {device.rank, device.represents, device.stage, by_device[d], by_phase[d], peak});
   }
   if (scenario.costs) return report;
-  report.interval = step_interval(step, timeline, report.ledger, report.step_seconds);
+  report.interval = step_interval(scenario, step, timeline, report.ledger, report.step_seconds);
   report.straddling = straddling(Mesh(scenario.parallel), scenario.cluster.nvlink_domain);
   // Only tied embeddings have a group of their own.
   if (!scenario.model.tied_embeddings)

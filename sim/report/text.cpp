@@ -112,10 +112,14 @@ void write_headline(Page& page, const Scenario& s, const Report& r) {
     measured = fmt::format("   measured {}, error {:+.1f} %", duration(*s.measured_step_seconds),
                            (r.step_seconds / *s.measured_step_seconds - 1) * 100);
   page.line("Step time      {}{}", duration(r.step_seconds), measured);
-  if (r.interval)
+  if (r.interval) {
     page.line("               {} to {} in {:.0f} % of cases; most of the doubt: {}",
               duration(r.interval->low_seconds), duration(r.interval->high_seconds),
               100 * r.interval->level, r.interval->widest);
+    page.line(
+        "               counted: kernels, links, host, clocks, releases; not settings that "
+        "were others");
+  }
   if (r.tokens_per_second_per_gpu && r.model_flops_per_second_per_gpu)
     page.line("Throughput     {:.1f} tokens/s/GPU   {:.1f} model TFLOP/s/GPU",
               *r.tokens_per_second_per_gpu, *r.model_flops_per_second_per_gpu / 1e12);

@@ -2,29 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "sim/base/error.h"
 #include "sim/base/quantity.h"
 #include "sim/config/device_read.h"
+#include "sim/study/robust_fit.h"
 
 namespace stepsim {
 namespace {
 
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr double loss_scale = 0.05;
-constexpr int rows_a_parameter = 3, most_iterations = 60;
+constexpr int rows_a_parameter = 3;
 
 /// A parameter that can be fitted, by its key; in its unit where it is a quantity.
 struct ParameterRow {
@@ -44,13 +40,6 @@ constexpr std::array<ParameterRow, 9> parameter_rows{{
     {"wide_backward", 0.05, 2, 0.01, false},
 }};
 
-/// As it is written: to the step, and to the nearest double of that decimal.
-double written(double value, const ParameterRow& row) {
-  if (row.step >= 1) return std::round(value / row.step) * row.step;
-  const double parts = std::round(1 / row.step);
-  return std::round(value * parts) / parts;
-}
-
 /// Numbers of a block in the file, and what the model says with others in their place.
 class Block {
  public:
@@ -69,11 +58,14 @@ class Block {
     }
     // A parameter that moves no row cannot be fitted.
     const std::vector<const KernelRow*> all = rows_;
-    const VectorXd base = residuals(values_, all);
+    const std::vector<double> base = residuals(values_, all);
     for (size_t i = known_.size(); i-- > 0;) {
       std::vector<double> moved = values_;
       moved[i] *= 0.9;
-      if ((residuals(moved, all) - base).cwiseAbs().maxCoeff() > 1e-9) continue;
+      const std::vector<double> other = residuals(moved, all);
+      if (!std::equal(base.begin(), base.end(), other.begin(),
+                      [](double a, double b) { return std::abs(a - b) <= 1e-9; }))
+        continue;
       known_.erase(known_.begin() + static_cast<long>(i));
       values_.erase(values_.begin() + static_cast<long>(i));
     }
@@ -98,15 +90,14 @@ class Block {
   }
 
   /// log(predicted / measured).
-  VectorXd residuals(const std::vector<double>& values,
-                     const std::vector<const KernelRow*>& rows) const {
+  std::vector<double> residuals(const std::vector<double>& values,
+                                const std::vector<const KernelRow*>& rows) const {
     Document trial{document_.file, std::make_shared<json>(*document_.root), {}};
     put(*trial.root, values);
     const Device device = with_library(read_device(Reader(trial, "")), library_);
-    VectorXd r(static_cast<long>(rows.size()));
-    for (size_t i = 0; i < rows.size(); ++i)
-      r[static_cast<long>(i)] =
-          std::log(kernel_seconds(*rows[i], device).value / rows[i]->measured_seconds);
+    std::vector<double> r;
+    for (const KernelRow* row : rows)
+      r.push_back(std::log(kernel_seconds(*row, device).value / row->measured_seconds));
     return r;
   }
 
@@ -118,75 +109,16 @@ class Block {
   std::vector<double> values_;
 };
 
-struct Fit {
-  std::vector<double> values, standard_errors;
-};
-
-/// Levenberg-Marquardt in logarithms of the parameters, reweighted by the loss; its result is
-/// written with few digits, from which it starts again to the same.
-Fit fit_block(const Block& block, const std::vector<const KernelRow*>& rows) {
-  const auto& known = block.known();
-  const long n = static_cast<long>(known.size());
-  const auto bounded = [&](const std::vector<double>& from, const VectorXd& step) {
-    std::vector<double> to = from;
-    for (long i = 0; i < n; ++i) {
-      const auto at = static_cast<size_t>(i);
-      to[at] = std::clamp(from[at] * std::exp(std::clamp(step[i], -0.5, 0.5)), known[at]->low,
-                          known[at]->high);
-    }
-    return to;
-  };
-  const auto loss = [](const VectorXd& r) {
-    return (r / loss_scale).array().square().log1p().sum();
-  };
-  Fit fit{block.values(), {}};
-  VectorXd r = block.residuals(fit.values, rows);
-  double damping = 1e-2;
-  MatrixXd normal = MatrixXd::Identity(n, n);
-  VectorXd weights;
-  for (int iteration = 0; iteration < most_iterations && damping < 1e8; ++iteration) {
-    MatrixXd jacobian(r.size(), n);
-    constexpr double nudge = 1e-3;
-    for (long i = 0; i < n; ++i) {
-      std::vector<double> up = fit.values, down = fit.values;
-      up[static_cast<size_t>(i)] *= std::exp(nudge);
-      down[static_cast<size_t>(i)] *= std::exp(-nudge);
-      jacobian.col(i) = (block.residuals(bounded(up, VectorXd::Zero(n)), rows) -
-                         block.residuals(bounded(down, VectorXd::Zero(n)), rows)) /
-                        (2 * nudge);
-    }
-    weights = (1 + (r / loss_scale).array().square()).inverse().matrix();
-    normal = jacobian.transpose() * weights.asDiagonal() * jacobian;
-    const VectorXd gradient = jacobian.transpose() * weights.asDiagonal() * r;
-    MatrixXd damped = normal;
-    damped.diagonal() += damping * (normal.diagonal().array() + 1e-9).matrix();
-    const std::vector<double> next = bounded(fit.values, -damped.ldlt().solve(gradient));
-    const VectorXd trial = block.residuals(next, rows);
-    const double gain = loss(r) - loss(trial);
-    if (gain <= 0) {
-      damping *= 10;
-      continue;
-    }
-    fit.values = next;
-    r = trial;
-    damping = std::max(1e-6, damping / 5);
-    if (gain < 1e-7 * loss(r)) break;
-  }
-  const double freedom = std::max(1.0, static_cast<double>(r.size() - n));
-  const double spread =
-      weights.size() > 0 ? (weights.array() * r.array().square()).sum() / freedom : 0.0;
-  MatrixXd regular = normal;
-  regular.diagonal().array() += 1e-12;
-  const VectorXd variance = regular.inverse().diagonal() * spread;
-  for (long i = 0; i < n; ++i) {
-    const auto at = static_cast<size_t>(i);
-    fit.standard_errors.push_back(fit.values[at] * std::sqrt(std::max(0.0, variance[i])));
-    fit.values[at] = written(fit.values[at], *known[at]);
-  }
-  return fit;
+RobustFit fit_block(const Block& block, const std::vector<const KernelRow*>& rows) {
+  std::vector<FreeParameter> parameters;
+  for (size_t i = 0; i < block.known().size(); ++i)
+    parameters.push_back(
+        {block.values()[i], block.known()[i]->low, block.known()[i]->high, block.known()[i]->step});
+  return robust_fit(
+      parameters, [&](const std::vector<double>& values) { return block.residuals(values, rows); });
 }
 
-std::vector<double> errors_of(const VectorXd& r) {
+std::vector<double> errors_of(const std::vector<double>& r) {
   std::vector<double> errors;
   for (const double x : r) errors.push_back(std::exp(x) - 1);
   return errors;
@@ -212,7 +144,7 @@ std::string block_of(const KernelRow& row, const json& root) {
 
 FittedBlock fitted(const Block& block, json& root) {
   FittedBlock result{block.pointer(), static_cast<int>(block.rows().size()), {}, {}, 0, 0};
-  const Fit fit = fit_block(block, block.rows());
+  const RobustFit fit = fit_block(block, block.rows());
   for (size_t i = 0; i < block.known().size(); ++i)
     result.parameters.push_back({block.pointer() + "/" + std::string(block.known()[i]->key),
                                  block.known()[i]->quantity ? "TFLOP/s" : "", block.values()[i],

@@ -1,10 +1,6 @@
 // Parameters of one GPU fitted to measured kernels: robust least squares on the logarithm of
 // predicted over measured time, by block of parameters that share rows (the GEMMs of one type,
 // attention of one library in one type), within the bounds that the reader sets.
-//
-// Loss: log(1 + (r/0.05)^2), so that a row that is off by 30 % pulls no more than a few good ones
-// (Cauchy's; Hampel et al., Robust Statistics). Standard errors from the curvature at the optimum,
-// scaled by the spread of the residuals.
 #pragma once
 
 #include <string>
