@@ -1,6 +1,7 @@
 // What the words on the command line ask for.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct RunOptions {
   std::string dialect;                 ///< bridge or megatron-lm; empty = the input's own
   std::string cluster;                 ///< NAME[:NODES]
   std::string json_file, trace_file;   ///< "-" = stdout; empty = not asked
+  std::string kineto_file;             ///< one device as the PyTorch profiler would record it
+  int kineto_rank = 0;
   bool unfold = false, no_contention = false, timing = false, why = false;
 };
 
@@ -37,6 +40,13 @@ struct ValidateOptions {
   std::string kernels;      ///< CSV file
   std::string rows;         ///< steps, JSON lines
   std::string json_file;
+};
+/// Options of `explain-measured`.
+struct MeasuredOptions {
+  RunOptions run;
+  std::string step_time;    ///< with its unit
+  std::string trace;        ///< of the PyTorch profiler; "-" = standard input
+  std::optional<int> rank;  ///< that was recorded; unset: what the trace says
 };
 /// Options of `calibrate`.
 struct CalibrateOptions {
@@ -58,6 +68,8 @@ Scenario read_input(const RunOptions& options, Strictness strictness);
 int check(const RunOptions& options);
 /// 0 ok; 1 runs but does not fit, or cannot finish; throws Error on bad input.
 int run(const RunOptions& options);
+/// Prints which single parameter explains a measured step, and a trace beside the prediction.
+int explain_measured(const MeasuredOptions& options);
 /// Prints how the step moves with each parameter.
 int sensitivity(const RunOptions& options);
 /// Prints a catalogue: models, clusters, scenarios, schedules, collectives, presets or keys.
