@@ -196,6 +196,33 @@ void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
   add_calibrate(app, calibrate);
 }
 
+constexpr const char* measured_footer = R"(
+Every parameter is turned alone until the simulated step takes as long as the measured one. Ranked
+by the distance from its described value in standard deviations of what is known of it.
+
+Examples
+  stepsim explain-measured run_config.yaml --cluster dgx-h100:8 --step-time 9.6s
+  stepsim explain-measured scenario.json --kineto rank0.pt.trace.json
+  zcat rank0.pt.trace.json.gz | stepsim explain-measured scenario.json --kineto -
+
+TRACE: torch.profiler's export_chrome_trace of one rank, with CUDA activities. Steps are its
+ProfilerStep#N annotations. Communication is told apart by process group, where the trace names it,
+else by operation and layout; kernels by their names.
+)";
+
+void add_measured(CLI::App* command, stepsim::app::MeasuredOptions& options) {
+  command->add_option("--step-time", options.step_time, "the measured time: 9.6s, \"9600 ms\"")
+      ->type_name("TIME");
+  command
+      ->add_option("--kineto", options.trace,
+                   "a PyTorch profiler trace of one rank (- = standard input)")
+      ->type_name("TRACE");
+  command->add_option("--rank", options.rank, "the recorded rank; default: what the trace says")
+      ->type_name("RANK")
+      ->check(CLI::Range(0, 1 << 30));
+  command->footer(measured_footer);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -219,6 +246,11 @@ int main(int argc, char** argv) {
                 "simulate every rank instead of one per class of equal ranks");
   run->add_flag("--no-contention", options.no_contention,
                 "kernels and transfers share no link, no SM and no memory bandwidth");
+  run->add_option("--kineto", options.kineto_file,
+                  "write a trace of one device as the PyTorch profiler would")
+      ->type_name("FILE");
+  run->add_option("--kineto-rank", options.kineto_rank, "the simulated rank that it is of")
+      ->type_name("RANK");
   run->add_flag("--why", options.why,
                 "say why communication is exposed: reasons by class, and the worst operations");
   run->add_flag("--timing", options.timing, "add how long the simulation itself took");
@@ -238,6 +270,12 @@ int main(int argc, char** argv) {
   CLI::App* plan = app.add_subcommand("plan", "the fastest layout on a number of GPUs");
   add_input(plan, plan_options.input);
   stepsim::app::add_plan_flags(plan, plan_options);
+
+  stepsim::app::MeasuredOptions measured;
+  CLI::App* inverse = app.add_subcommand("explain-measured",
+                                         "which single parameter explains a measured step time");
+  add_input(inverse, measured.run);
+  add_measured(inverse, measured);
 
   std::string what;
   CLI::App* list = app.add_subcommand("list", "what there is to choose from");
@@ -278,6 +316,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("collective")) return stepsim::app::collective(collective_options);
     if (app.got_subcommand("calibrate")) return stepsim::app::calibrate(calibrate_options);
     if (app.got_subcommand("validate")) return stepsim::app::validate(validate_options);
+    if (*inverse) return stepsim::app::explain_measured(measured);
     if (*sensitivity) return stepsim::app::sensitivity(options);
     if (*plan) return stepsim::app::plan(plan_options);
     if (*sweep) return stepsim::app::sweep(sweep_options);

@@ -1,6 +1,7 @@
 // What the words on the command line ask for.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct RunOptions {
   std::string dialect;                           ///< bridge or megatron-lm; empty = the input's own
   std::string cluster;                           ///< NAME[:NODES]
   std::string json_file, trace_file, html_file;  ///< "-" = stdout; empty = not asked
+  std::string kineto_file;  ///< one device as the PyTorch profiler would record it
+  int kineto_rank = 0;
   bool unfold = false, no_contention = false, timing = false, why = false;
 };
 
@@ -63,6 +66,13 @@ struct PlanOptions {
   double gpu_mtbf = -1, link_mtbf = -1, host_mtbf = -1;  ///< hours
   double checkpoint = -1, restart = -1, interval = 0;    ///< seconds
 };
+/// Options of `explain-measured`.
+struct MeasuredOptions {
+  RunOptions run;
+  std::string step_time;    ///< with its unit
+  std::string trace;        ///< of the PyTorch profiler; "-" = standard input
+  std::optional<int> rank;  ///< that was recorded; unset: what the trace says
+};
 /// Options of `calibrate`.
 struct CalibrateOptions {
   std::string kernels;                   ///< CSV file
@@ -91,6 +101,8 @@ Scenario read_input(const RunOptions& options, Strictness strictness);
 int check(const RunOptions& options);
 /// 0 ok; 1 runs but does not fit, or cannot finish; throws Error on bad input.
 int run(const RunOptions& options);
+/// Prints which single parameter explains a measured step, and a trace beside the prediction.
+int explain_measured(const MeasuredOptions& options);
 /// Prints how the step moves with each parameter.
 int sensitivity(const RunOptions& options);
 /// Prints a catalogue: models, clusters, scenarios, schedules, collectives, presets or keys.

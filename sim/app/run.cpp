@@ -15,6 +15,7 @@
 #include "sim/report/exposed.h"
 #include "sim/report/html.h"
 #include "sim/report/json.h"
+#include "sim/report/kineto.h"
 #include "sim/report/text.h"
 #include "sim/report/trace.h"
 #include "sim/simulate.h"
@@ -37,10 +38,11 @@ void check_unfolded_size(const Scenario& s, bool asked) {
 }
 
 void check_outputs(const RunOptions& options) {
-  const std::array<std::tuple<const char*, const char*, std::string>, 3> outputs{
+  const std::array<std::tuple<const char*, const char*, std::string>, 4> outputs{
       {{"--json", "report", options.json_file},
        {"--trace", "trace", options.trace_file},
-       {"--html", "page", options.html_file}}};
+       {"--html", "page", options.html_file},
+       {"--kineto", "trace", options.kineto_file}}};
   for (const auto& [flag, what, file] : outputs)
     if (!file.empty() && options.recipe.empty() && same_file(file, options.scenario))
       throw Error("<command line>", fmt::format("/{}", flag),
@@ -73,6 +75,18 @@ int report_stall(const std::string& file, const Stall& stall, bool as_json) {
   return 1;
 }
 
+/// The simulated device of a rank; who stands for whom is not guessed.
+uint32_t recorded_device(const LoweredStep& step, int rank) {
+  std::string ranks;
+  for (uint32_t d = 0; d < step.devices.size(); ++d) {
+    if (step.devices[d].rank == rank) return d;
+    if (d < 16) ranks += fmt::format("{}{}", d > 0 ? ", " : "", step.devices[d].rank);
+  }
+  throw Error("<command line>", "/--kineto-rank",
+              fmt::format("rank {} is not simulated by itself; simulated: {}{} (--unfold: all)",
+                          rank, ranks, step.devices.size() > 16 ? ", ..." : ""));
+}
+
 }  // namespace
 
 Scenario read_input(const RunOptions& options, Strictness strictness) {
@@ -101,6 +115,9 @@ int run(const RunOptions& options) {
     return report_stall(scenario.file, *stall, options.json_file == "-");
   const Simulation& simulation = std::get<Simulation>(outcome);
 
+  std::optional<uint32_t> recorded;
+  if (!options.kineto_file.empty())
+    recorded = recorded_device(simulation.lowered, options.kineto_rank);
   Output trace(options.trace_file), json(options.json_file), html(options.html_file);
   if (trace.asked()) {
     write_trace(trace.stream(), simulation.lowered, simulation.timeline);
@@ -110,6 +127,11 @@ int run(const RunOptions& options) {
     html.stream() << report_html(scenario, simulation.lowered, simulation.timeline,
                                  simulation.report);
     html.close();
+  }
+  if (Output kineto(options.kineto_file); kineto.asked()) {
+    write_kineto(kineto.stream(), simulation.lowered, simulation.timeline,
+                 step_end(simulation.lowered, simulation.timeline), *recorded);
+    kineto.close();
   }
   std::optional<Timing> timing;
   if (options.timing) timing = Timing{simulation.lower_seconds, simulation.engine_seconds};

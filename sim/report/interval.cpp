@@ -19,7 +19,7 @@ bool block_scaled(Dtype type) {
   return type == Dtype::fp8_block || type == Dtype::mxfp8 || type == Dtype::nvfp4;
 }
 
-constexpr Doubt doubt_of(OpKind op) {
+Doubt doubt_of(OpKind op, Doubt gemms) {
   using enum OpKind;
   constexpr std::array memory{embedding,
                               norm,
@@ -42,15 +42,16 @@ constexpr Doubt doubt_of(OpKind op) {
   if (row(op).task_class == TaskClass::optimizer ||
       std::find(memory.begin(), memory.end(), op) != memory.end())
     return Doubt::memory;
-  return Doubt::gemm;
+  return gemms;
 }
 
-/// By OpKind: looked up for every task.
-constexpr auto doubts = [] {
-  std::array<Doubt, static_cast<size_t>(OpKind::count)> all{};
-  for (size_t i = 0; i < all.size(); ++i) all[i] = doubt_of(static_cast<OpKind>(i));
+using DoubtByOp = std::array<Doubt, static_cast<size_t>(OpKind::count)>;
+
+DoubtByOp doubts_of(Doubt gemms) {
+  DoubtByOp all{};
+  for (size_t i = 0; i < all.size(); ++i) all[i] = doubt_of(static_cast<OpKind>(i), gemms);
   return all;
-}();
+}
 
 Doubt doubt_of(Cause cause) {
   switch (cause) {
@@ -70,6 +71,7 @@ double& of(ByDoubt& shares, Doubt doubt) { return shares[static_cast<size_t>(dou
 /// How the time of compute kernels is spread, over all ranks.
 ByDoubt kernel_shares(const LoweredStep& step, const Timeline& timeline, Doubt gemms) {
   ByDoubt shares{};
+  const DoubtByOp doubts = doubts_of(gemms);  // looked up for every task
   double total = 0;
   for (uint32_t t = 0; t < step.graph.task_count(); ++t) {
     const OpKind op = Label::unpack(step.graph.labels[t]).op;
@@ -77,8 +79,7 @@ ByDoubt kernel_shares(const LoweredStep& step, const Timeline& timeline, Doubt g
     if (row(op).task_class != TaskClass::compute || stream == no_stream) continue;
     const double seconds = (timeline.finish_seconds[t] - timeline.start_seconds[t]) *
                            static_cast<double>(step.devices[device_of(stream)].represents);
-    const Doubt doubt = doubts[static_cast<size_t>(op)];
-    of(shares, doubt == Doubt::gemm ? gemms : doubt) += seconds;
+    of(shares, doubts[static_cast<size_t>(op)]) += seconds;
     total += seconds;
   }
   for (double& share : shares) share /= std::max(total, 1e-300);

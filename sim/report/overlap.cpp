@@ -63,6 +63,14 @@ double common_length(const std::vector<Interval>& a, const std::vector<Interval>
   return sum.value();
 }
 
+Interval moving(const LoweredStep& step, const Timeline& timeline, const RendezvousMember& m) {
+  Interval i{timeline.start_seconds[index(m.transfer)], timeline.finish_seconds[index(m.transfer)]};
+  // Waiting for SMs comes after arriving, as in a transfer that stands alone.
+  if (const TaskId last = last_arrival(step, timeline, m); last != no_task)
+    i.start = std::min(i.start, timeline.start_seconds[index(last)]);
+  return i;
+}
+
 CommunicationTable communication(const LoweredStep& step, const Timeline& timeline, StepEnd end) {
   const TaskGraph& graph = step.graph;
   std::vector<Activity> activities(step.devices.size());
@@ -89,14 +97,12 @@ CommunicationTable communication(const LoweredStep& step, const Timeline& timeli
     const uint32_t t = index(m.transfer);
     const auto c = static_cast<size_t>(row(Label::unpack(graph.labels[t]).op).comm);
     Activity& activity = activities[device_of(m.stream)];
-    Interval moving = clipped(t, device_of(m.stream));
-    // Waiting for SMs comes after arriving, as in a transfer that stands alone.
-    if (const TaskId last = last_arrival(step, timeline, m); last != no_task)
-      moving.start = std::min(moving.start, timeline.start_seconds[index(last)]);
-    append(activity.transfers[c], moving);
+    Interval moves = clipped(t, device_of(m.stream));
+    moves.start = std::min(moves.start, moving(step, timeline, m).start);
+    append(activity.transfers[c], moves);
     if (m.arrival != no_task)
       activity.waiting_seconds[c] +=
-          std::max(0.0, moving.start - timeline.start_seconds[index(m.arrival)]);
+          std::max(0.0, moves.start - timeline.start_seconds[index(m.arrival)]);
   }
 
   CommunicationTable table;

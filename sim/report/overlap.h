@@ -60,6 +60,10 @@ double length(const std::vector<Interval>& intervals);
 /// Of two unions.
 double common_length(const std::vector<Interval>& a, const std::vector<Interval>& b);
 
+/// When the bytes of a transfer move for one of its members: from its last arrival, waiting for SMs
+/// included, to its end.
+Interval moving(const LoweredStep& step, const Timeline& timeline, const RendezvousMember& m);
+
 CommunicationTable communication(const LoweredStep& step, const Timeline& timeline, StepEnd end);
 
 }  // namespace stepsim

@@ -1,5 +1,7 @@
 #include "sim/study/knob.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -73,22 +75,27 @@ constexpr std::array<Knob, 14> knob_rows{{
     {"gemm_rate", "GEMM rate", true, 0.05, residuals, kernels, scale_gemm},
     {"attention_rate", "attention rate", true, 0.10, residuals, kernels, scale_attention},
     {"hbm_bandwidth", "memory bandwidth", true, 0.15, residuals, kernels,
-     [](Scenario& s, double f) { s.cluster.device.memory_bandwidth *= f; }},
+     [](Scenario& s, double f) { s.cluster.device.memory_bandwidth *= f; },
+     [](const Scenario& s) { return s.cluster.device.memory_bandwidth.value; }, "B/s"},
     {"nic_bandwidth", "NIC bandwidth", true, 0.10, residuals, network,
-     [](Scenario& s, double f) { s.cluster.nic_bandwidth *= f; }},
+     [](Scenario& s, double f) { s.cluster.nic_bandwidth *= f; },
+     [](const Scenario& s) { return s.cluster.nic_bandwidth.value; }, "B/s"},
     {"link_bandwidth", "bandwidth of the graph's links", true, 0.10, residuals, graph, scale_links},
     {"network_latency", "network latency", false, 0.30, residuals,
      [](const Scenario& s) { return network(s) || graph(s); }, scale_network_latency},
-    {"nvlink_bandwidth", "NVLink bandwidth", true, 0.10, residuals, nvlink, scale_nvlink},
+    {"nvlink_bandwidth", "NVLink bandwidth", true, 0.10, residuals, nvlink, scale_nvlink,
+     [](const Scenario& s) { return s.cluster.device.nvlink_bandwidth.value; }, "B/s"},
     {"nvlink_latency", "NVLink latency", false, 0.30, residuals, nvlink,
      [](Scenario& s, double f) {
        s.cluster.device.nvlink_latency *= f;
        s.cluster.device.nvls_latency *= f;
      }},
     {"launch_cost", "host time per launch and operator", false, 0.30, residuals,
-     [](const Scenario& s) { return kernels(s) && !s.full_iteration_graph; }, scale_launches},
+     [](const Scenario& s) { return kernels(s) && !s.full_iteration_graph; }, scale_launches,
+     [](const Scenario& s) { return s.cluster.stack.launch.value; }, "s"},
     {"step_overhead", "host work between steps", false, 0.50, "declared", kernels,
-     [](Scenario& s, double f) { s.cluster.stack.step_overhead *= f; }},
+     [](Scenario& s, double f) { s.cluster.stack.step_overhead *= f; },
+     [](const Scenario& s) { return s.cluster.stack.step_overhead.value; }, "s"},
     {"host_bandwidth", "bandwidth to host memory", true, 0.15, residuals, offloads,
      [](Scenario& s, double f) { s.cluster.device.host_bandwidth *= f; }},
     {"given_kernels", "speed of the given stages", true, 0.05, "declared", given,
@@ -99,7 +106,25 @@ constexpr std::array<Knob, 14> knob_rows{{
      }},
 }};
 
+/// "46.5 GB/s", "12 us".
+std::string quantity_text(double value, std::string_view unit) {
+  if (unit == "B/s") return fmt::format("{:.4g} GB/s", value * 1e-9);
+  if (value >= 1) return fmt::format("{:.4g} s", value);
+  return value >= 1e-3 ? fmt::format("{:.4g} ms", value * 1e3)
+                       : fmt::format("{:.4g} us", value * 1e6);
+}
+
 }  // namespace
+
+std::string value_text(const Scenario& scenario, const Knob& knob, double better) {
+  const double factor = knob.more_is_better ? better : 1 / better;
+  const std::string share =
+      factor < 2 ? fmt::format("{:.1f} %", 100 * factor) : fmt::format("{:.3g} times", factor);
+  if (knob.value == nullptr || !(knob.value(scenario) > 0)) return share;
+  const double nominal = knob.value(scenario);
+  return fmt::format("{}, {} of {}", quantity_text(nominal * factor, knob.unit), share,
+                     quantity_text(nominal, knob.unit));
+}
 
 std::span<const Knob> knobs() { return knob_rows; }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "sim/config/scenario.h"
@@ -19,7 +20,13 @@ struct Knob {
   std::string_view source;
   bool (*present)(const Scenario&);  ///< it can matter here
   void (*scale)(Scenario&, double factor);
+  /// The figure itself in SI units and what it is; null: only the factor tells something.
+  double (*value)(const Scenario&) = nullptr;
+  std::string_view unit{};
 };
+/// "46.5 GB/s, 93 % of 50 GB/s", or "93 %": the knob at `better` times as good.
+std::string value_text(const Scenario& scenario, const Knob& knob, double better);
+
 std::span<const Knob> knobs();
 const Knob& knob(std::string_view name);
 

@@ -10,8 +10,8 @@
 #include "sim/config/reader.h"
 #include "sim/simulate.h"
 #include "sim/study/assume.h"
-#include "sim/study/cores.h"
 #include "sim/study/csv.h"
+#include "sim/study/workers.h"
 
 namespace stepsim {
 namespace {
@@ -150,7 +150,7 @@ std::vector<StepRow> read_step_rows(const std::string& file, const DataPaths& da
 }
 
 void predict(std::span<StepRow> rows) {
-  on_all_cores(rows.size(), [&](size_t i) {
+  for_each_piece(rows.size(), core_count(), [&](size_t i) {
     if (rows[i].scenario && rows[i].row.failure.empty()) predict_step(rows[i]);
   });
 }
