@@ -255,6 +255,10 @@ void ExpertBlock::backward(TemplateWriter& w, bool activation_again) const {
   if (activation_again) {
     w.set_pass(Pass::recompute);
     activation(w);
+    // fc2 kept its input as it was, so that it could be given up (Transformer Engine PR 1865):
+    // its backward quantises it, within its own operator.
+    quantize(w, copies_ * fc2_.k, Operand::input);
+    if (fp8_ && !s_.moe_runtime.op_fuser) w.within_operator();
   }
   weight_gemm(w, OpKind::expert_fc2, fc2_);
   w.set_pass(Pass::backward);

@@ -69,6 +69,8 @@ class TemplateWriter {
   void operators(int count) {
     template_.ops.back().launches = template_.ops.back().operators = count;
   }
+  /// The operation before this call is issued by an operator that is counted already.
+  void within_operator() { template_.ops.back().operators = 0; }
   /// The operation before this call is one of that group.
   void among(Meeting group) { template_.ops.back().group = group; }
   /// The next kernel waits for `op`.

@@ -31,6 +31,9 @@ TEST_CASE("flex is its back-end; a back-end that the GPU lacks is alltoall") {
   CHECK(runtime({flex, hybrid}).dispatcher == Dispatcher::hybridep);
   CHECK(runtime({flex}, "gb200-nvl72").dispatcher == Dispatcher::alltoall);
   CHECK(runtime({flex, hybrid}, "gb200-nvl72").dispatcher == Dispatcher::hybridep);
+  // The fallback is Bridge's: Megatron-LM runs what it was asked for.
+  for (const char* word : {"_dialect=megatron-lm", "software.release=Megatron-LM 0.14"})
+    CHECK(runtime({flex, word}, "gb200-nvl72").dispatcher == Dispatcher::deepep);
   CHECK_FALSE(
       runtime({flex, "model.moe_shared_expert_overlap=true"}, "gb200-nvl72").shared_overlap);
   CHECK(runtime({flex, "model.moe_shared_expert_overlap=true"}).shared_overlap);

@@ -308,6 +308,14 @@ TEST_CASE("time of a kernel: the slowest of port, NIC and SMs, by hand") {
   CHECK(us(time(pass, near, 94).duration) == doctest::Approx(11 + 40));
   CHECK(time(pass, near, 94).sms == 94);
   CHECK(time(pass, near, 0).sms == 20);
+  // In a domain of more ranks than `crowd` vectors are added up at a share of that.
+  for (const auto& [crowd, share] : {std::pair(2, 1.0), std::pair(1, 0.25), std::pair(0, 1.0)}) {
+    rates.crowd = crowd;
+    rates.crowded_share = 0.25;
+    CHECK(us(time(pass, near, 10).duration) == doctest::Approx(11 + 300 / 0.8 / share));
+    CHECK(us(time(DispatchPass::combine_backward, near, 10).duration) == doctest::Approx(11 + 300));
+  }
+  rates.crowd = 0;
   // NIC: 10 MB at 40 GB/s: 250 us, and 6.5 us of the hop; SMs forward at half their rate.
   CHECK(us(time(pass, far, 100).duration) == doctest::Approx(16.5 + 250));
   CHECK(us(time(pass, far, 10).duration) == doctest::Approx(16.5 + 600 / 0.8));
