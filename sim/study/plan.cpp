@@ -117,7 +117,14 @@ class Search {
       for (size_t i = 0; i < candidates_.size() && next.size() < batch; ++i) {
         const Candidate& c = candidates_[i];
         if (c.tried) continue;
-        if (request_.brute_force || c.bound < last || (request_.frontier && !dominated(c)))
+        const bool wanted = request_.brute_force || c.bound < last;
+        // Of those that only the frontier asks for, one of a kind in a batch: it may speak for the
+        // others.
+        const auto like = [&](size_t other) {
+          return candidates_[other].needed <= c.needed + capacity_ / 20;
+        };
+        if (wanted ||
+            (request_.frontier && !dominated(c) && std::none_of(next.begin(), next.end(), like)))
           next.push_back(i);
       }
       if (next.empty() || stopped()) return;

@@ -55,7 +55,7 @@ std::string difference_text(const Figures& a, const Figures& b) {
     return std::abs(x.first) > std::abs(y.first);
   });
   std::string text;
-  for (size_t i = 0; i < std::min<size_t>(4, parts.size()); ++i) {
+  for (size_t i = 0; i < std::min<size_t>(3, parts.size()); ++i) {
     if (std::abs(parts[i].first) < 1e-4 * b.step_seconds) break;
     std::string cause = parts[i].second;
     std::replace(cause.begin(), cause.end(), '_', ' ');
@@ -104,7 +104,7 @@ std::string standing_text(const Plan& plan) {
       std::max(0.01, share(s.maybe_faster)));
   if (!plan.rows.empty()) {
     const Figures& best = plan.rows[0].figures;
-    out += fmt::format("  against the winner {}: {}\n",
+    out += fmt::format("  against the winner {}:\n    {}\n",
                        percent_more(s.figures.step_seconds, best.step_seconds),
                        difference_text(best, s.figures));
   }
@@ -193,8 +193,9 @@ std::string plan_text(const Plan& plan, const RunQuestion& question) {
 }
 
 std::string plans_text(const std::vector<Plan>& plans, const RunQuestion& question) {
-  std::string out = "  GPUs        step  tok/s/GPU     MFU      memory";
-  out += question.tokens ? "     days  GPU-hours       money  layout\n" : "  layout\n";
+  std::string out = "  GPUs        step  tok/s/GPU     MFU";
+  out +=
+      question.tokens ? "     days   GPU-hours       money   layout\n" : "      memory  layout\n";
   for (const Plan& plan : plans) {
     if (plan.rows.empty()) {
       out += fmt::format("{:>6}  no layout fits\n", plan.gpus);
@@ -202,16 +203,18 @@ std::string plans_text(const std::vector<Plan>& plans, const RunQuestion& questi
     }
     const PlanRow& best = plan.rows[0];
     const Figures& f = best.figures;
-    out += fmt::format("{:>6}  {:>10}  {:>9.1f}  {:>4.1f} %  {:>6.1f} GiB", plan.gpus,
-                       step_text(f.step_seconds), f.tokens_per_second_per_gpu.value_or(0),
-                       f.mfu.value_or(0) * 100, gibibytes(f.needed_bytes.value_or(0)));
+    out += fmt::format("{:>6}  {:>10}  {:>9.1f}  {:>4.1f} %", plan.gpus, step_text(f.step_seconds),
+                       f.tokens_per_second_per_gpu.value_or(0), f.mfu.value_or(0) * 100);
     if (const auto run = planned_run(plan, question))
-      out +=
-          fmt::format("  {:>7.1f}  {:>9}  {:>10}{}", run->cost.days, thousands(run->cost.gpu_hours),
-                      run->cost.money ? thousands(*run->cost.money) : "-",
-                      run->in_time && run->in_budget ? "" : "!");
-    out += "  " + mesh_text(best.layout, plan.experts) + "\n";
+      out += fmt::format("  {:>7.1f}  {:>10}  {:>10}{}", run->cost.days,
+                         thousands(run->cost.gpu_hours),
+                         run->cost.money ? thousands(*run->cost.money) : "-",
+                         run->in_time && run->in_budget ? " " : "!");
+    else
+      out += fmt::format("  {:>6.1f} GiB", gibibytes(f.needed_bytes.value_or(0)));
+    out += "  " + clipped_to(mesh_text(best.layout, plan.experts), 30) + "\n";
   }
+  if (question.most_days || question.budget) out += "  !: too late, or too dear\n";
   return out;
 }
 
