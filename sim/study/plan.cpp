@@ -218,7 +218,7 @@ class Search {
     for (const PlanRow& row : plan_.rows) plan_.ranked += row.figures.step_seconds <= last;
     plan_.ranked = std::min(plan_.ranked, static_cast<size_t>(std::max(1, request_.top)));
     double least = INFINITY;
-    for (size_t i = 0; i < plan_.rows.size(); ++i) {
+    for (size_t i = 0; i < plan_.rows.size() && (request_.frontier || i == 0); ++i) {
       const double needed = plan_.rows[i].figures.needed_bytes.value_or(0);
       if (needed >= least - (i > 0 ? capacity_ / 20 : 0)) continue;
       least = needed;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -96,10 +97,20 @@ std::string standing_text(const Plan& plan) {
     return 100.0 * static_cast<double>(ahead) /
            static_cast<double>(std::max<size_t>(1, plan.feasible()));
   };
+  const Ordered mesh = Ordered::parse(s.outcome.report).at("mesh");
+  std::string sizes;
+  for (const char* size : {"tp", "pp", "vp", "cp", "ep", "etp", "dp"})
+    if (mesh.contains(size) && mesh[size].is_number() && mesh[size] != 1) {
+      std::string name = size;
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+      sizes += fmt::format("{}{} ", name, mesh[size].get<int>());
+    }
   std::string out = fmt::format(
-      "\nGiven layout   {}, {:.1f} GiB{}: at least {} and at most {} of {} layouts are faster\n"
-      "               (it is in the first {:.2f} %)\n",
-      step_text(s.figures.step_seconds), gibibytes(s.figures.needed_bytes.value_or(0)),
+      "\nGiven layout   {}\n  {}, {:.1f} GiB{}: at least {} and at most {} of {} layouts are "
+      "faster\n"
+      "  (it is in the first {:.2f} %)\n",
+      sizes, step_text(s.figures.step_seconds), gibibytes(s.figures.needed_bytes.value_or(0)),
       s.figures.fits ? "" : " (does not fit)", s.faster, s.maybe_faster, plan.feasible(),
       std::max(0.01, share(s.maybe_faster)));
   if (!plan.rows.empty()) {
