@@ -97,8 +97,6 @@ std::vector<Choice> standard_choices(const Scenario& s) {
   if (latent) again.options.push_back(recompute("recompute mla_up_proj", "[\"mla_up_proj\"]"));
   if (experts) {
     again.options.push_back(recompute("recompute moe_act", "[\"moe_act\"]"));
-    again.options.push_back(
-        recompute("recompute layernorm, moe_act", "[\"layernorm\",\"moe_act\"]"));
   } else {
     again.options.push_back(recompute("recompute mlp", "[\"mlp\"]"));
   }

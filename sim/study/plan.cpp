@@ -118,7 +118,14 @@ class Search {
       for (size_t i = 0; i < candidates_.size() && next.size() < batch; ++i) {
         const Candidate& c = candidates_[i];
         if (c.tried) continue;
-        if (request_.brute_force || c.bound < last || (request_.frontier && !dominated(c)))
+        const bool wanted = request_.brute_force || c.bound < last;
+        // Of those that only the frontier asks for, one of a kind in a batch: it may speak for the
+        // others.
+        const auto like = [&](size_t other) {
+          return candidates_[other].needed <= c.needed + capacity_ / 20;
+        };
+        if (wanted ||
+            (request_.frontier && !dominated(c) && std::none_of(next.begin(), next.end(), like)))
           next.push_back(i);
       }
       if (next.empty() || stopped()) return;
@@ -213,7 +220,7 @@ class Search {
     for (const PlanRow& row : plan_.rows) plan_.ranked += row.figures.step_seconds <= last;
     plan_.ranked = std::min(plan_.ranked, static_cast<size_t>(std::max(1, request_.top)));
     double least = INFINITY;
-    for (size_t i = 0; i < plan_.rows.size(); ++i) {
+    for (size_t i = 0; i < plan_.rows.size() && (request_.frontier || i == 0); ++i) {
       const double needed = plan_.rows[i].figures.needed_bytes.value_or(0);
       if (needed >= least - (i > 0 ? capacity_ / 20 : 0)) continue;
       least = needed;

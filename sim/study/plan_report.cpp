@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -55,7 +56,7 @@ std::string difference_text(const Figures& a, const Figures& b) {
     return std::abs(x.first) > std::abs(y.first);
   });
   std::string text;
-  for (size_t i = 0; i < std::min<size_t>(4, parts.size()); ++i) {
+  for (size_t i = 0; i < std::min<size_t>(3, parts.size()); ++i) {
     if (std::abs(parts[i].first) < 1e-4 * b.step_seconds) break;
     std::string cause = parts[i].second;
     std::replace(cause.begin(), cause.end(), '_', ' ');
@@ -96,15 +97,25 @@ std::string standing_text(const Plan& plan) {
     return 100.0 * static_cast<double>(ahead) /
            static_cast<double>(std::max<size_t>(1, plan.feasible()));
   };
+  const Ordered mesh = Ordered::parse(s.outcome.report).at("mesh");
+  std::string sizes;
+  for (const char* size : {"tp", "pp", "vp", "cp", "ep", "etp", "dp"})
+    if (mesh.contains(size) && mesh[size].is_number() && mesh[size] != 1) {
+      std::string name = size;
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+      sizes += fmt::format("{}{} ", name, mesh[size].get<int>());
+    }
   std::string out = fmt::format(
-      "\nGiven layout   {}, {:.1f} GiB{}: at least {} and at most {} of {} layouts are faster\n"
-      "               (it is in the first {:.2f} %)\n",
-      step_text(s.figures.step_seconds), gibibytes(s.figures.needed_bytes.value_or(0)),
+      "\nGiven layout   {}\n  {}, {:.1f} GiB{}: at least {} and at most {} of {} layouts are "
+      "faster\n"
+      "  (it is in the first {:.2f} %)\n",
+      sizes, step_text(s.figures.step_seconds), gibibytes(s.figures.needed_bytes.value_or(0)),
       s.figures.fits ? "" : " (does not fit)", s.faster, s.maybe_faster, plan.feasible(),
       std::max(0.01, share(s.maybe_faster)));
   if (!plan.rows.empty()) {
     const Figures& best = plan.rows[0].figures;
-    out += fmt::format("  against the winner {}: {}\n",
+    out += fmt::format("  against the winner {}:\n    {}\n",
                        percent_more(s.figures.step_seconds, best.step_seconds),
                        difference_text(best, s.figures));
   }
@@ -193,8 +204,9 @@ std::string plan_text(const Plan& plan, const RunQuestion& question) {
 }
 
 std::string plans_text(const std::vector<Plan>& plans, const RunQuestion& question) {
-  std::string out = "  GPUs        step  tok/s/GPU     MFU      memory";
-  out += question.tokens ? "     days  GPU-hours       money  layout\n" : "  layout\n";
+  std::string out = "  GPUs        step  tok/s/GPU     MFU";
+  out +=
+      question.tokens ? "     days   GPU-hours       money   layout\n" : "      memory  layout\n";
   for (const Plan& plan : plans) {
     if (plan.rows.empty()) {
       out += fmt::format("{:>6}  no layout fits\n", plan.gpus);
@@ -202,16 +214,18 @@ std::string plans_text(const std::vector<Plan>& plans, const RunQuestion& questi
     }
     const PlanRow& best = plan.rows[0];
     const Figures& f = best.figures;
-    out += fmt::format("{:>6}  {:>10}  {:>9.1f}  {:>4.1f} %  {:>6.1f} GiB", plan.gpus,
-                       step_text(f.step_seconds), f.tokens_per_second_per_gpu.value_or(0),
-                       f.mfu.value_or(0) * 100, gibibytes(f.needed_bytes.value_or(0)));
+    out += fmt::format("{:>6}  {:>10}  {:>9.1f}  {:>4.1f} %", plan.gpus, step_text(f.step_seconds),
+                       f.tokens_per_second_per_gpu.value_or(0), f.mfu.value_or(0) * 100);
     if (const auto run = planned_run(plan, question))
-      out +=
-          fmt::format("  {:>7.1f}  {:>9}  {:>10}{}", run->cost.days, thousands(run->cost.gpu_hours),
-                      run->cost.money ? thousands(*run->cost.money) : "-",
-                      run->in_time && run->in_budget ? "" : "!");
-    out += "  " + mesh_text(best.layout, plan.experts) + "\n";
+      out += fmt::format("  {:>7.1f}  {:>10}  {:>10}{}", run->cost.days,
+                         thousands(run->cost.gpu_hours),
+                         run->cost.money ? thousands(*run->cost.money) : "-",
+                         run->in_time && run->in_budget ? " " : "!");
+    else
+      out += fmt::format("  {:>6.1f} GiB", gibibytes(f.needed_bytes.value_or(0)));
+    out += "  " + clipped_to(mesh_text(best.layout, plan.experts), 30) + "\n";
   }
+  if (question.most_days || question.budget) out += "  !: too late, or too dear\n";
   return out;
 }
 

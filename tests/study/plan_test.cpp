@@ -57,11 +57,11 @@ PlanRequest small_request() {
 
 }  // namespace
 
-TEST_CASE("one device that shares nothing takes exactly its bound") {
+TEST_CASE("one device that shares nothing is within 2 % of its bound: gaps, the first launches") {
   const std::string base = small_base("llama3.2-1b", "dgx-h100", 1, 4);
-  CHECK(tightness(base, {}) > 0.9999);
+  CHECK(tightness(base, {}) > 0.98);
   CHECK(tightness(base, {"model.recompute_granularity=full", "model.recompute_method=uniform",
-                         "model.recompute_num_layers=1"}) > 0.9999);
+                         "model.recompute_num_layers=1"}) > 0.98);
 }
 
 TEST_CASE("no simulation undercuts the bound: meshes, overlap, schedules") {
@@ -102,7 +102,7 @@ TEST_CASE("no simulation undercuts the bound: experts") {
       {ep + "4", "model.tensor_model_parallel_size=2", "model.sequence_parallel=true"},
       {ep + "8", type + "flex", "model.moe_flex_dispatcher_backend=deepep"},
       {ep + "4", "model.pipeline_model_parallel_size=2",
-       "model.virtual_pipeline_model_parallel_size=2",
+       "model.virtual_pipeline_model_parallel_size=2", type + "alltoall",
        "comm_overlap.overlap_moe_expert_parallel_comm=true",
        "comm_overlap.delay_wgrad_compute=true"},
   };
