@@ -1,6 +1,6 @@
 // A fingerprint of everything that decides how a graph runs and what its tasks are called.
-// Law: equal graphs have equal digests; that two that differ share one is as likely as two equal
-// random numbers of 128 bits.
+// Law: equal graphs have equal digests; two that differ share one about as often as two random
+// numbers of 64 bits are equal.
 #pragma once
 
 #include <array>

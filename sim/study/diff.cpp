@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -42,6 +42,15 @@ void add_effective(std::vector<EffectiveChange>& to, const Scenario& a, const Sc
     if (std::none_of(to.begin(), to.end(),
                      [&](const EffectiveChange& known) { return known.key == change.key; }))
       to.push_back(std::move(change));
+}
+
+std::string_view last_word(std::string_view key) { return key.substr(key.rfind('.') + 1); }
+
+/// What the gate puts in place of the setting is in effect, under whichever section.
+bool in_effect(const Scenario& s, const Finding& finding) {
+  return std::any_of(s.effective.begin(), s.effective.end(), [&](const auto& field) {
+    return last_word(field.first) == last_word(finding.key) && field.second == finding.effective;
+  });
 }
 
 /// The scenarios one change away from either end; nothing where they are refused.
@@ -122,8 +131,11 @@ class Explaining {
     try {
       const std::string text = with_value(documents_.mixture(end), finding.key,
                                           finding.effective.empty() ? "null" : finding.effective);
+      const Scenario off = read_scenario_text(text, documents_.file(), {}, "", data_);
+      // A null that the gate puts is not what a null that is written means.
+      if (!in_effect(off, finding)) return std::nullopt;
       StepMemo memo;
-      return step_seconds(read_scenario_text(text, documents_.file(), {}, "", data_), memo);
+      return step_seconds(off, memo);
     } catch (const std::exception&) {
       return std::nullopt;  // what the gate does cannot be written, or not alone
     }

@@ -50,7 +50,9 @@ std::string what(const PairRow& row) {
 
 std::string table_text(const DiffTable& table) {
   Page page(page_width);
-  page.line("A {}   B {}   {}", table.a, table.b, summary(table));
+  page.line("A  {}", table.a);
+  page.line("B  {}", table.b);
+  page.line("{}", summary(table));
   page.blank();
   page.line("{:<36}{:>13}{:>13}{:>10}  {}", "scenario", "A", "B", "change", "gate");
   for (const PairRow& row : table.rows) {

@@ -1,0 +1,39 @@
+// Equal graphs have equal digests; a graph that differs anywhere has another.
+#include "sim/engine/digest.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "tests/support/graph_text.h"
+
+using namespace stepsim;
+using stepsim::test::graph_of;
+
+TEST_CASE("a digest tells graphs apart by anything that moves a step, and by nothing else") {
+  const std::string whole = R"(link nic 10
+    pool sm 8
+    a 3 @compute
+    b 2 @tp after a
+    c 1 start+0.5 a
+    f 4 latency 1 uses nic 5 x2
+    g 4 @compute runs sm 8 in 16)";
+  const auto of = [](std::string text) { return digest(graph_of(text).graph); };
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string text = whole;
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    return of(text.replace(at, from.size(), to));
+  };
+  std::set<Digest> seen{of(whole)};
+  CHECK(seen.contains(of(whole)));
+  for (const auto& [from, to] :
+       {std::pair{"nic 10", "nic 11"}, std::pair{"sm 8\n", "sm 9\n"}, std::pair{"a 3", "a 3.5"},
+        std::pair{"@tp", "@compute"}, std::pair{" after a", ""},
+        std::pair{"start+0.5", "start+0.25"}, std::pair{"latency 1", "latency 2"},
+        std::pair{"nic 5", "nic 6"}, std::pair{" x2", ""}, std::pair{"runs sm 8", "runs sm 7"},
+        std::pair{"in 16", "in 17"}, std::pair{"g 4 @compute", "g 4"}}) {
+    CAPTURE(from);
+    CHECK(seen.insert(changed(from, to)).second);
+  }
+}
