@@ -50,7 +50,7 @@ TEST_CASE("law: more chunks a rank over the same layers lower the bubble fractio
 // Batched messages synchronise the device, reductions included, so plain pipelines are left out
 // too.
 TEST_CASE("law: with sharing off, overlapped gradient reduction is never slower") {
-  int compared = 0, faster = 0;
+  int compared = 0, faster = 0, visited = 0;
   for (const char* model : {"llama3-8b", "gpt3-5b", "nemotron4-15b", "llama3.2-1b"})
     for (const char* system : {"dgx-h100", "dgx-a100", "gb200-nvl72", "p5-h100"})
       for (const Layout& l : {Layout{.dp = 16, .layers = 4},
@@ -58,6 +58,7 @@ TEST_CASE("law: with sharing off, overlapped gradient reduction is never slower"
                               Layout{.dp = 8, .pp = 2, .vp = 2, .layers = 2},
                               Layout{.dp = 4, .pp = 4, .vp = 2, .microbatches = 8, .layers = 2}})
         for (bool buckets : {false, true}) {
+          if (quick() && visited++ % 3 != 0) continue;
           Layout off = l, on = l;
           on.grad_overlap = true;
           CAPTURE(model);
@@ -76,9 +77,9 @@ TEST_CASE("law: with sharing off, overlapped gradient reduction is never slower"
           ++compared;
           faster += overlapped < base * (1 - 1e-6);
         }
-  CHECK(compared == 128);
+  CHECK(compared == pick(128, 43));
   MESSAGE(faster << " of " << compared << " are faster");
-  CHECK(faster >= 64);
+  CHECK(faster >= compared / 2);
 }
 
 // On later pipeline ranks the first forward launches its gather, when its input has come; without

@@ -33,12 +33,15 @@ std::string path_of(const StepFile& file) {
   return "tests/published/" + std::string(file.name) + ".jsonl";
 }
 
+/// The sanitizers read one row in eight.
+bool left_out(int row) { return quick() && row % 8 != 0; }
+
 }  // namespace
 
 TEST_CASE("published steps: how near a sample of them comes") {
   for (const StepFile& file : step_files) {
     const StepValidation v =
-        validate_steps(path_of(file), published_data(), file.stride * (quick() ? 4 : 1));
+        validate_steps(path_of(file), published_data(), file.stride * (quick() ? 8 : 1));
     for (const MeasuredStep& row : v.rows) {
       CAPTURE(row.id);
       if (!row.failure.empty()) continue;
@@ -83,6 +86,7 @@ TEST_CASE("published steps: all are read, and what is refused says why") {
     std::ifstream in(path_of(file));
     int rows = 0, here = 0;
     for (std::string line; std::getline(in, line); ++rows) {
+      if (left_out(rows)) continue;
       const auto json = nlohmann::json::parse(line);
       try {
         read_scenario_text(json.at("scenario").dump(), "row", {}, "", published_data());
@@ -94,21 +98,23 @@ TEST_CASE("published steps: all are read, and what is refused says why") {
     fmt::print("{}: {} of {} rows are simulated\n", file.name, here, rows);
     CAPTURE(file.name);
     CHECK(rows == file.rows);
-    CHECK(here >= file.accept);
+    CHECK((quick() || here >= file.accept));
     accepted += here;
     all += rows;
   }
   for (const auto& [reason, count] : reasons) fmt::print("{:4} x {}\n", count, reason);
   fmt::print("{} of {} rows are simulated\n", accepted, all);
   CHECK(all >= 1043);
-  CHECK(accepted >= 0.95 * all);
+  CHECK((quick() || accepted >= 0.95 * all));
 }
 
 // What somebody ran, Bridge accepts.
 TEST_CASE("published steps break no rule of Megatron-Bridge") {
   for (const StepFile& file : step_files) {
     std::ifstream in(path_of(file));
+    int rows = 0;
     for (std::string line; std::getline(in, line);) {
+      if (left_out(rows++)) continue;
       const auto json = nlohmann::json::parse(line);
       const std::string id = json.at("id");
       try {
