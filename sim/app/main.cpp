@@ -27,6 +27,7 @@ Examples
   stepsim check run_config.yaml --cluster dgx-h100:8        which settings silently do nothing
   stepsim explain comm_overlap.tp_comm_overlap
   stepsim list models
+  stepsim lesson 1                                          what a bubble is; guess, then see
   stepsim collective all_reduce --cluster dgx-h100:2        the table of nccl-tests, predicted
   stepsim validate --collectives rows.csv                   predicted against measured
   stepsim validate --rows tests/published/moe.jsonl         the same of whole steps
@@ -183,6 +184,16 @@ int main(int argc, char** argv) {
       ->required()
       ->type_name("WHAT");
 
+  stepsim::app::LessonOptions lesson_options;
+  CLI::App* lesson = app.add_subcommand("lesson", "a question about training at scale, answered");
+  lesson->add_option("number", lesson_options.number, "which; none lists them")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  lesson->add_option("guess", lesson_options.guess, "letter of a choice: shows the answer")
+      ->type_name("LETTER");
+  lesson->add_option("overrides", lesson_options.overrides, "section.key=value: a row of yours")
+      ->type_name("KEY=VALUE");
+
   std::vector<std::string> keys;
   CLI::App* explain = app.add_subcommand("explain", "what a key does, and when it does not");
   explain->add_option("key", keys, "dotted or bare key, section, environment variable or flag")
@@ -211,6 +222,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("collective")) return stepsim::app::collective(collective_options);
     if (app.got_subcommand("calibrate")) return stepsim::app::calibrate(calibrate_options);
     if (app.got_subcommand("validate")) return stepsim::app::validate(validate_options);
+    if (*lesson) return stepsim::app::lesson(lesson_options);
     if (*check) return stepsim::app::check(options);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);
   } catch (const stepsim::Error& error) {

@@ -46,6 +46,15 @@ struct CalibrateOptions {
   std::string write_file;  ///< the hardware file with what was fitted; "-" = stdout
 };
 
+/// Options of `lesson`.
+struct LessonOptions {
+  int number = 0;                      ///< 0: list them
+  std::string guess;                   ///< letter of a choice; empty: only ask
+  std::vector<std::string> overrides;  ///< a case of the user's own
+};
+
+/// Prints the lessons, one question, or its answer.
+int lesson(const LessonOptions& options);
 /// Fits parameters of a GPU to measured kernels and prints them.
 int calibrate(const CalibrateOptions& options);
 /// Prints what one collective costs by size.

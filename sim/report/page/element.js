@@ -99,7 +99,7 @@ export class Canvas {
   }
   paint() {
     const scale = Math.max(1, devicePixelRatio || 1), width = this.canvas.clientWidth;
-    if (!width) return;
+    if (width < 160) return;  // no room for anything beside the names
     const pixels = [Math.round(width * scale), Math.round(this.height * scale)];
     if (this.canvas.width !== pixels[0] || this.canvas.height !== pixels[1]) {
       [this.canvas.width, this.canvas.height] = pixels;

@@ -239,9 +239,14 @@ const redraw = () => {
 };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 // Paper is light and narrower than the screen.
-matchMedia("print").addEventListener("change", redraw);
-addEventListener("beforeprint", redraw);
-addEventListener("afterprint", redraw);
+const onPaper = (paper) => {
+  if (paper) document.documentElement.dataset.theme = "light";
+  else delete document.documentElement.dataset.theme;
+  redraw();
+};
+addEventListener("beforeprint", () => onPaper(true));
+addEventListener("afterprint", () => onPaper(false));
+matchMedia("print").addEventListener("change", (event) => onPaper(event.matches));
 
 /** For tests and the console. */
 globalThis.stepsim = { page, view, pipeline, streams, memory, map, turnTo, order: (row) => blockOrder(timeline, timeline.devices[row], kindLetters) };
