@@ -128,6 +128,11 @@ function pipelineSection() {
   const stands = t.devices.some((d) => d.represents > 1)
     ? " A row stands for all ranks that provably behave like it."
     : "";
+  const hues = element(
+    "p",
+    { class: "note", hidden: true },
+    "By microbatch: eight hues take turns; a backward is darker than its forward, a weight half darker still and hatched.",
+  );
   return section(
     "pipeline",
     "Pipeline",
@@ -144,6 +149,7 @@ function pipelineSection() {
         "pass",
         (by) => {
           pipeline.by = by;
+          hues.hidden = by === "pass";
           pipeline.chart.refresh();
           streams.chart.refresh();
         },
@@ -165,6 +171,7 @@ function pipelineSection() {
     ),
     pipeline.box,
     legend(items),
+    hues,
     said,
     folded("Table of blocks", () => {
       const device = t.devices[pipeline.selected];
