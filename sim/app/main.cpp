@@ -30,6 +30,7 @@ Examples
   stepsim diff old.yaml new.yaml --cluster dgx-h100:8       which change costs what, through what
   stepsim explain comm_overlap.tp_comm_overlap
   stepsim list models
+  stepsim lesson 1                                          what a bubble is; guess, then see
   stepsim collective all_reduce --cluster dgx-h100:2        the table of nccl-tests, predicted
   stepsim sweep s.json --vary model.tensor_model_parallel_size=1..8*2
   stepsim plan MODEL --cluster dgx-h100 --gpus 64           the fastest layout, guaranteed
@@ -284,6 +285,16 @@ int main(int argc, char** argv) {
       ->required()
       ->type_name("WHAT");
 
+  stepsim::app::LessonOptions lesson_options;
+  CLI::App* lesson = app.add_subcommand("lesson", "a question about training at scale, answered");
+  lesson->add_option("number", lesson_options.number, "which; none lists them")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  lesson->add_option("guess", lesson_options.guess, "letter of a choice: shows the answer")
+      ->type_name("LETTER");
+  lesson->add_option("overrides", lesson_options.overrides, "section.key=value: a row of yours")
+      ->type_name("KEY=VALUE");
+
   std::vector<std::string> keys;
   CLI::App* explain = app.add_subcommand("explain", "what a key does, and when it does not");
   explain->add_option("key", keys, "dotted or bare key, section, environment variable or flag")
@@ -322,6 +333,7 @@ int main(int argc, char** argv) {
     if (*sweep) return stepsim::app::sweep(sweep_options);
     if (app.got_subcommand("diff")) return stepsim::app::diff(diff_words);
     if (app.got_subcommand("bisect")) return stepsim::app::bisect(bisect_words);
+    if (*lesson) return stepsim::app::lesson(lesson_options);
     if (*check) return stepsim::app::check(options);
     return *run ? stepsim::app::run(options) : stepsim::app::list(what);
   } catch (const stepsim::Error& error) {

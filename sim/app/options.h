@@ -43,29 +43,6 @@ struct ValidateOptions {
   std::string svg_file;     ///< scatter of predicted against measured
   std::string json_file;
 };
-/// Options of `sweep`.
-struct SweepOptions {
-  RunOptions input;
-  std::vector<std::string> vary, zip;  ///< KEY=VALUES
-  std::string from;                    ///< a list of points
-  std::string csv_file, svg_file;      ///< "-" = stdout; empty = not asked
-  std::string resume_file;             ///< journal of what is done
-  int threads = 0;                     ///< 0: all cores
-};
-/// Options of `plan`. Rates and times below 0, and counts of 0: not said.
-struct PlanOptions {
-  RunOptions input;  ///< its scenario may be a model's name
-  std::string gpus, tokens, max_days, target;
-  int64_t sequence = 0, global_batch = 0;
-  std::vector<std::string> vary, only;
-  std::string against, save_file;
-  int top = 5, threads = 0;
-  bool tp_across_domains = false, no_frontier = false, brute_force = false, as_overrides = false,
-       guide = false;
-  double price = 0, budget = 0, watts = 0;
-  double gpu_mtbf = -1, link_mtbf = -1, host_mtbf = -1;  ///< hours
-  double checkpoint = -1, restart = -1, interval = 0;    ///< seconds
-};
 /// Options of `explain-measured`.
 struct MeasuredOptions {
   RunOptions run;
@@ -85,12 +62,17 @@ struct CalibrateOptions {
   std::string write_file;  ///< the hardware file with what was fitted, or a folder; "-" = stdout
 };
 
+/// Options of `lesson`.
+struct LessonOptions {
+  int number = 0;                      ///< 0: list them
+  std::string guess;                   ///< letter of a choice; empty: only ask
+  std::vector<std::string> overrides;  ///< a case of the user's own
+};
+
+/// Prints the lessons, one question, or its answer.
+int lesson(const LessonOptions& options);
 /// Fits parameters of hardware files to measurements and prints them.
 int calibrate(const CalibrateOptions& options);
-/// Simulates a scenario at many points: 0 some point fits, 1 none does, 130 interrupted.
-int sweep(const SweepOptions& options);
-/// Searches the fastest layout: 0 found, 1 none fits or answers the question, 130 interrupted.
-int plan(const PlanOptions& options);
 /// Prints what one collective costs by size.
 int collective(const CollectiveOptions& options);
 /// Prints predicted against measured.

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "sim/app/options.h"
+#include "sim/app/search_flags.h"
 #include "sim/app/output.h"
 #include "sim/app/progress.h"
 #include "sim/base/error.h"

@@ -52,7 +52,6 @@ Json title_json(const Scenario& s, const Report& r) {
   return {{"name", s.name},
           {"description", s.description},
           {"source", s.source},
-          {"file", s.file},
           {"model", s.costs ? "" : s.model.name},
           {"given_costs", s.costs.has_value()},
           {"layers", s.model.layers},

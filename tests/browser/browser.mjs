@@ -17,13 +17,22 @@ export async function close() {
 
 /** The page and the report of one run: words as on the command line. */
 export function simulate(name, words) {
-  const html = join(folder, name + ".html"), json = join(folder, name + ".json");
+  const html = join(folder, name + ".html"),
+    json = join(folder, name + ".json");
   try {
-    execFileSync(join(root, "build/release/stepsim"), ["run", ...words, "--html", html, "--json", json], { cwd: root, stdio: "pipe" });
+    execFileSync(
+      join(root, "build/release/stepsim"),
+      ["run", ...words, "--html", html, "--json", json],
+      { cwd: root, stdio: "pipe" },
+    );
   } catch (error) {
-    if (error.status !== 1) throw error;  // 1: does not fit in memory, which a page shows too
+    if (error.status !== 1) throw error; // 1: does not fit in memory, which a page shows too
   }
-  return { html, text: readFileSync(html, "latin1"), report: JSON.parse(readFileSync(json, "utf8")) };
+  return {
+    html,
+    text: readFileSync(html, "latin1"),
+    report: JSON.parse(readFileSync(json, "utf8")),
+  };
 }
 
 export function write(name, text) {
@@ -36,13 +45,27 @@ export function write(name, text) {
 export async function open(file, { width = 1280, height = 900, colorScheme = "light" } = {}) {
   browser ??= await chromium.launch({
     executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    args: [
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
   });
   const page = await browser.newPage({ viewport: { width, height }, colorScheme });
   const complaints = [];
   page.on("console", (m) => ["error", "warning"].includes(m.type()) && complaints.push(m.text()));
   page.on("pageerror", (e) => complaints.push(String(e.stack || e)));
-  page.on("request", (r) => r.url().startsWith("file://") || r.url().startsWith("data:") || complaints.push("asks for " + r.url()));
+  page.on(
+    "request",
+    (r) =>
+      r.url().startsWith("file://") ||
+      r.url().startsWith("data:") ||
+      complaints.push("asks for " + r.url()),
+  );
   await page.goto("file://" + file);
   await page.waitForFunction(() => globalThis.stepsim);
   await page.waitForTimeout(150);
@@ -51,5 +74,9 @@ export async function open(file, { width = 1280, height = 900, colorScheme = "li
 
 /** Writes a picture when STEPSIM_SCREENSHOTS names a folder. */
 export async function picture(page, name) {
-  if (process.env.STEPSIM_SCREENSHOTS) await page.screenshot({ path: join(process.env.STEPSIM_SCREENSHOTS, name + ".png"), fullPage: true });
+  if (process.env.STEPSIM_SCREENSHOTS)
+    await page.screenshot({
+      path: join(process.env.STEPSIM_SCREENSHOTS, name + ".png"),
+      fullPage: true,
+    });
 }

@@ -8,12 +8,22 @@ after(close);
 
 const runs = new Map();
 before(() => {
-  for (const name of ["gpipe-4x8", "1f1b-4x8", "interleaved-4x8", "zb-h1-4x8", "dualpipe-8x20", "llama3-70b-64xh100-bf16", "llama3.1-405b-1024xh100-bf16", "straggler-4xh100-ddp"])
+  for (const name of [
+    "gpipe-4x8",
+    "1f1b-4x8",
+    "interleaved-4x8",
+    "zb-h1-4x8",
+    "dualpipe-8x20",
+    "llama3-70b-64xh100-bf16",
+    "llama3.1-405b-1024xh100-bf16",
+    "straggler-4xh100-ddp",
+  ])
     runs.set(name, simulate(name, [`scenarios/${name}.json`]));
 });
 
 const shown = async (name, options) => {
-  const run = runs.get(name), opened = await open(run.html, options);
+  const run = runs.get(name),
+    opened = await open(run.html, options);
   return { ...run, ...opened };
 };
 const text = (page, selector) => page.locator(selector).innerText();
@@ -22,12 +32,31 @@ const number = (words) => Number(words.replace(/[^0-9.]/g, ""));
 test("headline figures are the report's", async () => {
   const { page, report, complaints } = await shown("llama3-70b-64xh100-bf16");
   assert.equal(await text(page, "#figure-step .value"), report.step_time_seconds.toFixed(3) + " s");
-  assert.ok((await text(page, "#figure-step")).includes(report.interval.low_seconds.toFixed(3) + " s to " + report.interval.high_seconds.toFixed(3) + " s"));
-  assert.equal(number(await text(page, "#figure-tokens .value")), Number(report.tokens_per_second_per_gpu.toFixed(1)));
+  assert.ok(
+    (await text(page, "#figure-step")).includes(
+      report.interval.low_seconds.toFixed(3) +
+        " s to " +
+        report.interval.high_seconds.toFixed(3) +
+        " s",
+    ),
+  );
+  assert.equal(
+    number(await text(page, "#figure-tokens .value")),
+    Number(report.tokens_per_second_per_gpu.toFixed(1)),
+  );
   assert.equal(await text(page, "#figure-mfu .value"), (report.mfu * 100).toFixed(1) + " %");
-  assert.equal(await text(page, "#figure-bubble .value"), (report.bubble_fraction * 100).toFixed(1) + " %");
-  assert.equal(await text(page, "#figure-overlap .value"), (report.overlap_efficiency.overall * 100).toFixed(1) + " %");
-  assert.equal(await text(page, "#figure-memory .value"), (report.memory.peak_bytes / 2 ** 30).toFixed(1) + " GiB");
+  assert.equal(
+    await text(page, "#figure-bubble .value"),
+    (report.bubble_fraction * 100).toFixed(1) + " %",
+  );
+  assert.equal(
+    await text(page, "#figure-overlap .value"),
+    (report.overlap_efficiency.overall * 100).toFixed(1) + " %",
+  );
+  assert.equal(
+    await text(page, "#figure-memory .value"),
+    (report.memory.peak_bytes / 2 ** 30).toFixed(1) + " GiB",
+  );
   assert.ok((await page.title()).includes("llama3-70b on 64 GPUs"));
   await picture(page, "70b");
   assert.deepEqual(complaints, []);
@@ -36,23 +65,51 @@ test("headline figures are the report's", async () => {
 
 test("ledger bars add up to the step, overlap and memory are the report's", async () => {
   const { page, report } = await shown("llama3-70b-64xh100-bf16");
-  const widths = await page.evaluate(() => [...document.querySelectorAll("#ledger .bar:not(.more)")].map((b) => [...b.children].reduce((sum, i) => sum + parseFloat(i.style.width), 0)));
+  const widths = await page.evaluate(() =>
+    [...document.querySelectorAll("#ledger .bar:not(.more)")].map((b) =>
+      [...b.children].reduce((sum, i) => sum + parseFloat(i.style.width), 0),
+    ),
+  );
   assert.equal(widths.length, 1 + report.devices.length);
   for (const w of widths) assert.ok(Math.abs(w - 100) < 1e-3, String(w));
   await page.locator("#ledger summary").click();
   const mean = await page.locator("#ledger tbody tr").first().innerText();
-  assert.ok(mean.includes((report.ledger.compute * report.step_time_seconds).toFixed(3) + " s"), mean);
+  assert.ok(
+    mean.includes((report.ledger.compute * report.step_time_seconds).toFixed(3) + " s"),
+    mean,
+  );
   const rows = await page.locator("#overlap tbody tr").allInnerTexts();
   for (const name of ["tp", "cp", "pp", "dp"])
-    assert.ok(rows.some((r) => r.startsWith(name) && r.includes((report.overlap_efficiency[name] * 100).toFixed(1) + " %")), name);
-  const peaks = await page.evaluate(() => stepsim.page.memory.rows.map((r) => r.parameters + r.gradients + r.optimizer + r.buffers + r.working + r.activations[r.peak] + r.logits[r.peak]));
-  report.devices.forEach((d, i) => assert.ok(Math.abs(peaks[i] / d.peak_bytes - 1) < 1e-4, `${peaks[i]} ${d.peak_bytes}`));
+    assert.ok(
+      rows.some(
+        (r) =>
+          r.startsWith(name) &&
+          r.includes((report.overlap_efficiency[name] * 100).toFixed(1) + " %"),
+      ),
+      name,
+    );
+  const peaks = await page.evaluate(() =>
+    stepsim.page.memory.rows.map(
+      (r) =>
+        r.parameters +
+        r.gradients +
+        r.optimizer +
+        r.buffers +
+        r.working +
+        r.activations[r.peak] +
+        r.logits[r.peak],
+    ),
+  );
+  report.devices.forEach((d, i) =>
+    assert.ok(Math.abs(peaks[i] / d.peak_bytes - 1) < 1e-4, `${peaks[i]} ${d.peak_bytes}`),
+  );
   await page.close();
 });
 
 /** 1F1B by hand (Narayanan et al. 2021, figure 4): warm-up, pairs, the backwards left over. */
 function oneFOneB(p, m, stage) {
-  const warm = Math.min(m, p - 1 - stage), order = [];
+  const warm = Math.min(m, p - 1 - stage),
+    order = [];
   for (let i = 0; i < warm; ++i) order.push("F" + i);
   for (let i = warm; i < m; ++i) order.push("F" + i, "B" + (i - warm));
   for (let i = m - warm; i < m; ++i) order.push("B" + i);
@@ -62,15 +119,23 @@ function oneFOneB(p, m, stage) {
 function interleaved(p, v, m, stage) {
   const unit = (k, back) => {
     const chunk = Math.floor((k % (p * v)) / p);
-    return (back ? "B" : "F") + (Math.floor(k / (p * v)) * p + (k % p)) + "." + (back ? v - 1 - chunk : chunk);
+    return (
+      (back ? "B" : "F") +
+      (Math.floor(k / (p * v)) * p + (k % p)) +
+      "." +
+      (back ? v - 1 - chunk : chunk)
+    );
   };
-  const all = m * v, warm = Math.min(all, 2 * (p - 1 - stage) + (v - 1) * p), order = [];
+  const all = m * v,
+    warm = Math.min(all, 2 * (p - 1 - stage) + (v - 1) * p),
+    order = [];
   for (let i = 0; i < warm; ++i) order.push(unit(i, false));
   for (let i = warm; i < all; ++i) order.push(unit(i, false), unit(i - warm, true));
   for (let i = all - warm; i < all; ++i) order.push(unit(i, true));
   return order;
 }
-const orders = (page) => page.evaluate(() => stepsim.page.timeline.devices.map((d, row) => stepsim.order(row)));
+const orders = (page) =>
+  page.evaluate(() => stepsim.page.timeline.devices.map((d, row) => stepsim.order(row)));
 
 test("the drawing has the order of the schedule: gpipe, 1f1b, interleaved", async () => {
   const all = [...Array(8).keys()];
@@ -84,7 +149,8 @@ test("the drawing has the order of the schedule: gpipe, 1f1b, interleaved", asyn
     assert.equal(drawn.length, 4);
     drawn.forEach((order, stage) => {
       // Backwards of GPipe may go either way; each once, after all forwards.
-      if (name === "gpipe-4x8") assert.deepEqual([...order.slice(0, 8), ...order.slice(8).sort()], expected(stage), name);
+      if (name === "gpipe-4x8")
+        assert.deepEqual([...order.slice(0, 8), ...order.slice(8).sort()], expected(stage), name);
       else assert.deepEqual(order, expected(stage), `${name} stage ${stage}`);
     });
     await page.close();
@@ -122,7 +188,9 @@ test("hover tells what a block is and what it waited for", async () => {
   const box = await page.locator("#pipeline canvas").boundingBox();
   // Stage 1's first forward waits for stage 0's.
   const [x, y] = await page.evaluate(() => {
-    const s = stepsim, b = s.page.timeline.devices[1].blocks, { x } = s.view.scale(s.pipeline.chart.width);
+    const s = stepsim,
+      b = s.page.timeline.devices[1].blocks,
+      { x } = s.view.scale(s.pipeline.chart.width);
     return [x((b.start[0] + b.finish[0]) / 2), s.pipeline.y(1) + 6];
   });
   await page.mouse.move(box.x + x, box.y + y);
@@ -138,7 +206,8 @@ test("hover tells what a block is and what it waited for", async () => {
 test("zoom: drag, keys, buttons, double click; all charts follow", async () => {
   const { page, complaints } = await shown("llama3-70b-64xh100-bf16");
   const range = () => page.evaluate(() => [stepsim.view.low, stepsim.view.high]);
-  const [low, high] = await range(), box = await page.locator("#pipeline canvas").boundingBox();
+  const [low, high] = await range(),
+    box = await page.locator("#pipeline canvas").boundingBox();
   await page.mouse.move(box.x + 400, box.y + 40);
   await page.mouse.down();
   await page.mouse.move(box.x + 600, box.y + 40, { steps: 4 });
@@ -152,7 +221,8 @@ test("zoom: drag, keys, buttons, double click; all charts follow", async () => {
   await page.keyboard.press("0");
   assert.deepEqual(await range(), [low, high]);
   await page.getByRole("button", { name: "Steady state" }).click();
-  const steady = await range(), known = await page.evaluate(() => stepsim.page.detail.windows[1]);
+  const steady = await range(),
+    known = await page.evaluate(() => stepsim.page.detail.windows[1]);
   assert.ok(Math.abs(steady[0] - known.low) < 1e-9 && Math.abs(steady[1] - known.high) < 1e-9);
   await page.mouse.dblclick(box.x + 500, box.y + 40);
   assert.deepEqual(await range(), [low, high]);
@@ -164,12 +234,21 @@ test("streams: a device's kernels and transfers, and how much of a transfer is h
   const { page, complaints } = await shown("llama3-70b-64xh100-bf16");
   await page.locator("#streams select").selectOption({ index: 2 });
   const state = await page.evaluate(() => {
-    const s = stepsim.streams, w = s.windows[1], c = w.streams.find((x) => x.stream === "compute"), i = Math.floor(c.count / 2);
+    const s = stepsim.streams,
+      w = s.windows[1],
+      c = w.streams.find((x) => x.stream === "compute"),
+      i = Math.floor(c.count / 2);
     stepsim.view.set(c.start[i], c.start[i + 30]);
-    return { device: s.device.stage, names: s.names, x: stepsim.view.scale(s.chart.width).x((c.start[i + 3] + c.finish[i + 3]) / 2), name: s.taskName(c, i + 3) };
+    return {
+      device: s.device.stage,
+      names: s.names,
+      x: stepsim.view.scale(s.chart.width).x((c.start[i + 3] + c.finish[i + 3]) / 2),
+      name: s.taskName(c, i + 3),
+    };
   });
   assert.equal(state.device, 2);
-  for (const name of ["compute", "tp", "cp", "pp send next", "dp"]) assert.ok(state.names.includes(name), name);
+  for (const name of ["compute", "tp", "cp", "pp send next", "dp"])
+    assert.ok(state.names.includes(name), name);
   await page.locator("#streams").scrollIntoViewIfNeeded();
   const box = await page.locator("#streams canvas").boundingBox();
   await page.mouse.move(box.x + state.x, box.y + 22);
@@ -179,22 +258,31 @@ test("streams: a device's kernels and transfers, and how much of a transfer is h
   assert.ok((await page.locator("#streams tbody tr").count()) > 30);
   // Hidden time of the pieces drawn, against all: the report's efficiency of tp is near it in a steady state.
   const hidden = await page.evaluate(() => {
-    const w = stepsim.streams.windows[1], s = w.streams.find((x) => x.stream === "tp");
-    let all = 0, bare = 0;
+    const w = stepsim.streams.windows[1],
+      s = w.streams.find((x) => x.stream === "tp");
+    let all = 0,
+      bare = 0;
     for (let i = 0; i < s.count; ++i) {
       all += s.finish[i] - s.start[i];
       bare += s.bare[i].reduce((sum, [a, b]) => sum + b - a, 0);
     }
     return 1 - bare / all;
   });
-  assert.ok(Math.abs(hidden - runs.get("llama3-70b-64xh100-bf16").report.overlap_efficiency.tp) < 0.05, String(hidden));
+  assert.ok(
+    Math.abs(hidden - runs.get("llama3-70b-64xh100-bf16").report.overlap_efficiency.tp) < 0.05,
+    String(hidden),
+  );
   assert.deepEqual(complaints, []);
   await page.close();
 });
 
 test("placement: groups that straddle NVLink domains are the report's; a group lights up", async () => {
   const { page, report } = await shown("llama3.1-405b-1024xh100-bf16");
-  const spreads = await page.evaluate(() => Object.fromEntries([...stepsim.map.spreads].map(([k, s]) => [k, [s.groups, s.straddling.size, s.widest]])));
+  const spreads = await page.evaluate(() =>
+    Object.fromEntries(
+      [...stepsim.map.spreads].map(([k, s]) => [k, [s.groups, s.straddling.size, s.widest]]),
+    ),
+  );
   for (const s of report.mesh.straddling) {
     const name = s.group.replace("-", "_");
     if (spreads[name]) assert.deepEqual(spreads[name], [s.total, s.groups, s.domains], name);
@@ -203,7 +291,10 @@ test("placement: groups that straddle NVLink domains are the report's; a group l
   await page.getByRole("button", { name: "dp", exact: true }).click();
   await page.locator("#placement canvas").focus();
   await page.keyboard.press("ArrowRight");
-  assert.match(await text(page, "#placement .said"), /rank 1.*dp group, 1 17 33.*Straddles 8 NVLink domains/);
+  assert.match(
+    await text(page, "#placement .said"),
+    /rank 1.*dp group, 1 17 33.*Straddles 8 NVLink domains/,
+  );
   await page.close();
 });
 
@@ -216,7 +307,12 @@ test("keyboard: arrows go from block to block and are said; tables stand for eve
   assert.match(await text(page, "#pipeline .said"), /stage 1/);
   await page.locator("#pipeline summary").click();
   assert.equal(await page.locator("#pipeline tbody tr").count(), 32);
-  const unnamed = await page.evaluate(() => [...document.querySelectorAll("canvas, button, select, .bar")].filter((e) => !(e.getAttribute("aria-label") || e.textContent || e.labels?.length)).length);
+  const unnamed = await page.evaluate(
+    () =>
+      [...document.querySelectorAll("canvas, button, select, .bar")].filter(
+        (e) => !(e.getAttribute("aria-label") || e.textContent || e.labels?.length),
+      ).length,
+  );
   assert.equal(unnamed, 0);
   await page.close();
 });
@@ -229,21 +325,33 @@ test("405B on 1,024 GPUs: under 3 MB, headline within 1.5 s", async () => {
   for (let i = 0; i < 3; ++i) {
     await page.reload();
     await page.waitForFunction(() => globalThis.stepsim);
-    const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Infinity);
+    const paint = await page.evaluate(
+      () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Infinity,
+    );
     first = Math.min(first, paint);
   }
-  console.log(`405B: ${(statSync(html).size / 1e6).toFixed(2)} MB, first contentful paint ${first.toFixed(0)} ms`);
+  console.log(
+    `405B: ${(statSync(html).size / 1e6).toFixed(2)} MB, first contentful paint ${first.toFixed(0)} ms`,
+  );
   assert.ok(first < 1500, String(first));
   assert.deepEqual(complaints, []);
   await page.close();
 });
 
 test("hostile names show as text, nothing runs, nothing overflows", async () => {
-  const name = `</script><script>globalThis.hacked = 1</script><img src=x onerror="globalThis.hacked = 2">" ' & \u202eright to left\u202c {{data}} ` + "x".repeat(3000);
-  const scenario = write("hostile-names.json", JSON.stringify({
-    name, description: name, model: { pipeline_model_parallel_size: 2 }, train: { global_batch_size: 4, micro_batch_size: 1 },
-    costs: { forward_seconds: 0.001, backward_seconds: 0.002 },
-  }));
+  const name =
+    `</script><script>globalThis.hacked = 1</script><img src=x onerror="globalThis.hacked = 2">" ' & \u202eright to left\u202c {{data}} ` +
+    "x".repeat(3000);
+  const scenario = write(
+    "hostile-names.json",
+    JSON.stringify({
+      name,
+      description: name,
+      model: { pipeline_model_parallel_size: 2 },
+      train: { global_batch_size: 4, micro_batch_size: 1 },
+      costs: { forward_seconds: 0.001, backward_seconds: 0.002 },
+    }),
+  );
   const { html } = simulate("hostile", [scenario]);
   const { page, complaints } = await open(html, { width: 700 });
   assert.equal(await page.evaluate(() => globalThis.hacked), undefined);

@@ -106,7 +106,7 @@ TEST_CASE("no output overwrites the scenario") {
   CHECK(page.code == 2);
   CHECK(page.err.find("#/--html: would overwrite the trace: --trace and --html both name") !=
         std::string::npos);
-  CHECK(run("run " + at + "/s.json --html -").out.starts_with("<!doctype html>"));
+  CHECK(output("run " + at + "/s.json --html -").starts_with("<!doctype html>"));
   fs::remove_all(folder);
 }
 

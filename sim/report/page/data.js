@@ -2,7 +2,9 @@
 
 /** Running starts and finishes from gaps and lengths, in seconds. */
 function spans(columns, tick) {
-  const n = columns.gap.length, start = new Float64Array(n), finish = new Float64Array(n);
+  const n = columns.gap.length,
+    start = new Float64Array(n),
+    finish = new Float64Array(n);
   let cursor = 0;
   for (let i = 0; i < n; ++i) {
     cursor += columns.gap[i];
@@ -32,24 +34,37 @@ function readTimeline(raw) {
         blocks.lane[i] = blocks.kind[i] === 0 ? 1 : 2;
       }
     blocks.critical = new Uint8Array(blocks.count);
-    return { ...d, begin: d.begin * tick, end: d.end * tick, blocks, waits: { ...d.waits, ...spans(d.waits, tick) } };
+    return {
+      ...d,
+      begin: d.begin * tick,
+      end: d.end * tick,
+      blocks,
+      waits: { ...d.waits, ...spans(d.waits, tick) },
+    };
   });
   const timeline = { ...raw, finish: raw.finish * tick, devices, blockCount: first };
   timeline.path = raw.path.block.map((block, i) => ({
-    block: block - 1, device: raw.path.device[i], start: raw.path.start[i] * tick, finish: raw.path.finish[i] * tick,
+    block: block - 1,
+    device: raw.path.device[i],
+    start: raw.path.start[i] * tick,
+    finish: raw.path.finish[i] * tick,
   }));
   for (const stay of timeline.path) {
     const at = stay.block < 0 ? null : blockAt(timeline, stay.block);
     if (at) at.device.blocks.critical[at.index] = 1;
   }
-  timeline.microbatches = 1 + devices.reduce((most, d) => d.blocks.microbatch.reduce((m, v) => Math.max(m, v), most), -1);
-  timeline.chunks = 1 + devices.reduce((most, d) => d.blocks.chunk.reduce((m, v) => Math.max(m, v), most), 0);
+  timeline.microbatches =
+    1 + devices.reduce((most, d) => d.blocks.microbatch.reduce((m, v) => Math.max(m, v), most), -1);
+  timeline.chunks =
+    1 + devices.reduce((most, d) => d.blocks.chunk.reduce((m, v) => Math.max(m, v), most), 0);
   return timeline;
 }
 
 /** The device and place of the page's n-th block. */
 export function blockAt(timeline, number) {
-  const device = timeline.devices.find((d) => number >= d.blocks.first && number < d.blocks.first + d.blocks.count);
+  const device = timeline.devices.find(
+    (d) => number >= d.blocks.first && number < d.blocks.first + d.blocks.count,
+  );
   return device ? { device, index: number - device.blocks.first } : null;
 }
 
@@ -74,7 +89,9 @@ function readActivity(raw) {
   if (!raw) return [];
   const value = new Map([...raw.digits].map((c, i) => [c, i / 63]));
   return raw.rows.map((r) => {
-    const n = r.parts.length / 2, all = new Float64Array(n), hidden = new Float64Array(n);
+    const n = r.parts.length / 2,
+      all = new Float64Array(n),
+      hidden = new Float64Array(n);
     for (let i = 0; i < n; ++i) {
       all[i] = value.get(r.parts[2 * i]);
       hidden[i] = value.get(r.parts[2 * i + 1]);
@@ -88,7 +105,8 @@ function readMemory(raw, tick) {
   const unit = raw.unit_bytes;
   const rows = raw.rows.map((r) => {
     const time = runningSums(r.gap).map((t) => t * tick);
-    const activations = runningSums(r.activations).map((v) => v * unit), logits = runningSums(r.logits).map((v) => v * unit);
+    const activations = runningSums(r.activations).map((v) => v * unit),
+      logits = runningSums(r.logits).map((v) => v * unit);
     let peak = 0;
     for (let i = 1; i < time.length; ++i)
       if (activations[i] + logits[i] > activations[peak] + logits[peak]) peak = i;
@@ -100,14 +118,20 @@ function readMemory(raw, tick) {
 export function readPage(raw) {
   const timeline = readTimeline(raw.timeline);
   return {
-    title: raw.title, report: raw.report, timeline, detail: readDetail(raw.detail), activity: readActivity(raw.activity),
-    memory: readMemory(raw.memory, raw.timeline.tick_seconds), placement: raw.placement,
+    title: raw.title,
+    report: raw.report,
+    timeline,
+    detail: readDetail(raw.detail),
+    activity: readActivity(raw.activity),
+    memory: readMemory(raw.memory, raw.timeline.tick_seconds),
+    placement: raw.placement,
   };
 }
 
 /** First index whose value is above `limit`; `list` ascends. */
 export function firstAbove(list, limit) {
-  let low = 0, high = list.length;
+  let low = 0,
+    high = list.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (list[middle] > limit) high = middle;
@@ -123,7 +147,9 @@ export function blockOrder(timeline, device, letters) {
   for (let i = 0; i < blocks.count; ++i) {
     const kind = timeline.kinds[blocks.kind[i]];
     if (kind === "step") continue;
-    order.push(letters[kind] + blocks.microbatch[i] + (timeline.chunks > 1 ? "." + blocks.chunk[i] : ""));
+    order.push(
+      letters[kind] + blocks.microbatch[i] + (timeline.chunks > 1 ? "." + blocks.chunk[i] : ""),
+    );
   }
   return order;
 }

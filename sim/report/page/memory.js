@@ -3,12 +3,17 @@ import { Canvas, element, hideTip, showTip } from "./element.js";
 import { firstAbove } from "./data.js";
 import { color, gib, mix, seconds } from "./words.js";
 import { axisHeight, drawAxis, drawBrush, drawWhere, gutter, hatch, interact } from "./view.js";
-import { rowName } from "./pipeline.js";
+import { rowName } from "./block_words.js";
 
 /** From the bottom up; what stays comes first. */
 export const memoryClasses = [
-  ["parameters", "compute"], ["gradients", "contention"], ["optimizer", "optimizer"], ["buffers", "host"],
-  ["working", "skew"], ["activations", "forward"], ["logits", "backward"],
+  ["parameters", "compute"],
+  ["gradients", "contention"],
+  ["optimizer", "optimizer"],
+  ["buffers", "host"],
+  ["working", "skew"],
+  ["activations", "forward"],
+  ["logits", "backward"],
 ];
 export const classWords = { working: "working memory of a layer" };
 
@@ -17,8 +22,13 @@ const memoryTop = 14;
 /** Bytes by class of a device at its fullest moment. */
 export function atPeak(row) {
   return {
-    parameters: row.parameters, gradients: row.gradients, optimizer: row.optimizer, buffers: row.buffers, working: row.working,
-    activations: row.activations[row.peak], logits: row.logits[row.peak],
+    parameters: row.parameters,
+    gradients: row.gradients,
+    optimizer: row.optimizer,
+    buffers: row.buffers,
+    working: row.working,
+    activations: row.activations[row.peak],
+    logits: row.logits[row.peak],
   };
 }
 export const sumOf = (classes) => Object.values(classes).reduce((a, b) => a + b, 0);
@@ -27,9 +37,17 @@ export class MemoryChart {
   constructor(page, view) {
     this.page = page;
     this.view = view;
-    this.chart = new Canvas("Memory of one device over time, by class, under its capacity. A table follows.", 240, (g, w, h) => this.draw(g, w, h));
+    this.chart = new Canvas(
+      "Memory of one device over time, by class, under its capacity. A table follows.",
+      240,
+      (g, w, h) => this.draw(g, w, h),
+    );
     view.onChange(() => this.chart.refresh());
-    interact(this.chart, view, { hover: (x, y, event) => this.onHover(x, event), leave: hideTip, click: () => {} });
+    interact(this.chart, view, {
+      hover: (x, y, event) => this.onHover(x, event),
+      leave: hideTip,
+      click: () => {},
+    });
     this.box = element("div", { class: "chart" }, this.chart.canvas);
     this.show(0);
   }
@@ -40,8 +58,12 @@ export class MemoryChart {
   }
 
   draw(g, width, height) {
-    const { view, row } = this, { capacity_bytes: capacity } = this.page.memory, scale = view.scale(width), bottom = height - axisHeight;
-    const most = Math.max(capacity, sumOf(atPeak(row)) + row.reserve) * 1.06, y = (bytes) => bottom - (bytes / most) * (bottom - memoryTop);
+    const { view, row } = this,
+      { capacity_bytes: capacity } = this.page.memory,
+      scale = view.scale(width),
+      bottom = height - axisHeight;
+    const most = Math.max(capacity, sumOf(atPeak(row)) + row.reserve) * 1.06,
+      y = (bytes) => bottom - (bytes / most) * (bottom - memoryTop);
     drawAxis(g, view, width, memoryTop, bottom);
     if (!view.whole) drawWhere(g, view, width);
     g.fillStyle = color("soft");
@@ -60,7 +82,8 @@ export class MemoryChart {
     g.beginPath();
     g.rect(gutter, 0, width - gutter - 6, bottom);
     g.clip();
-    const x0 = scale.x(0), x1 = scale.x(view.full[1]);
+    const x0 = scale.x(0),
+      x1 = scale.x(view.full[1]);
     let base = 0;
     for (const [name, variable] of memoryClasses.slice(0, 5)) {
       g.fillStyle = mix(color(variable), color("sheet"), 0.75);
@@ -68,7 +91,10 @@ export class MemoryChart {
       base += row[name];
     }
     const lower = row.time.map(() => base);
-    for (const [list, variable] of [[row.activations, "forward"], [row.logits, "backward"]]) {
+    for (const [list, variable] of [
+      [row.activations, "forward"],
+      [row.logits, "backward"],
+    ]) {
       const upper = lower.map((v, i) => v + list[i]);
       g.fillStyle = mix(color(variable), color("sheet"), 0.75);
       g.beginPath();
@@ -93,7 +119,9 @@ export class MemoryChart {
     drawBrush(g, this.chart, view, width, bottom);
   }
   staircase(g, scale, y, levels, x1, backwards) {
-    const { time } = this.row, n = levels.length, ends = (i) => (i + 1 < n ? scale.x(time[i + 1]) : x1);
+    const { time } = this.row,
+      n = levels.length,
+      ends = (i) => (i + 1 < n ? scale.x(time[i + 1]) : x1);
     if (!backwards) {
       for (let i = 0; i < n; ++i) {
         if (i === 0) g.moveTo(scale.x(time[0]), y(levels[0]));
@@ -110,10 +138,21 @@ export class MemoryChart {
 
   onHover(x, event) {
     if (x < gutter) return hideTip();
-    const t = this.view.scale(this.chart.width).t(x), i = Math.max(0, firstAbove(this.row.time, t) - 1), row = this.row;
+    const t = this.view.scale(this.chart.width).t(x),
+      i = Math.max(0, firstAbove(this.row.time, t) - 1),
+      row = this.row;
     const now = { ...atPeak(row), activations: row.activations[i], logits: row.logits[i] };
-    showTip(event.clientX, event.clientY, seconds(t), [["on", rowName(this.device)],
-      ...memoryClasses.filter(([name]) => now[name] > 0).map(([name]) => [classWords[name] || name, gib(now[name])]).reverse(),
-      ["sum", gib(sumOf(now))], ["free under capacity less reserve", gib(this.page.memory.capacity_bytes - row.reserve - sumOf(now))]]);
+    showTip(event.clientX, event.clientY, seconds(t), [
+      ["on", rowName(this.device)],
+      ...memoryClasses
+        .filter(([name]) => now[name] > 0)
+        .map(([name]) => [classWords[name] || name, gib(now[name])])
+        .reverse(),
+      ["sum", gib(sumOf(now))],
+      [
+        "free under capacity less reserve",
+        gib(this.page.memory.capacity_bytes - row.reserve - sumOf(now)),
+      ],
+    ]);
   }
 }

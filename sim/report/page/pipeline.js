@@ -1,33 +1,39 @@
 // The pipeline as papers draw it: stages down, time across, one block an action.
 import { Canvas, element, hideTip, showTip } from "./element.js";
-import { blockAt, firstAbove } from "./data.js";
-import { causeColor, causeWords, color, hues, inkOn, kindColor, kindLetters, kindWords, mix, seconds } from "./words.js";
+import { BlockWords, rowName } from "./block_words.js";
+import { firstAbove } from "./data.js";
+import { causeColor, color, hues, inkOn, kindColor, mix } from "./words.js";
 import { axisHeight, drawAxis, drawBrush, drawWhere, gutter, hatch, interact } from "./view.js";
 
-const firstRow = 12;  // pixels above it
+const firstRow = 12; // pixels above it
 
 export class PipelineChart {
   /** `select(device)`: the reader turned to a device. `say(text)`: for those who hear the page. */
   constructor(timeline, view, { select, say }) {
     this.timeline = timeline;
+    this.words = new BlockWords(timeline);
     this.view = view;
     this.select = select;
     this.say = say;
     this.by = "pass";
     this.showPath = true;
-    this.hover = null;   // {device, index} of a block
-    this.chosen = null;  // the same, by keyboard or click
-    this.selected = 0;   // device
+    this.hover = null; // {device, index} of a block
+    this.chosen = null; // the same, by keyboard or click
+    this.selected = 0; // device
     const rows = timeline.devices.length;
     this.row = rows <= 8 ? 34 : rows <= 16 ? 26 : rows <= 32 ? 18 : rows <= 64 ? 12 : 8;
     this.gap = this.row >= 18 ? 4 : 2;
     const height = firstRow + rows * (this.row + this.gap) + axisHeight;
-    this.chart = new Canvas("Pipeline: stages down, time across. Arrow keys go from block to block, Enter zooms in, plus and minus zoom, 0 shows the whole step. A table follows.", height, (g, w, h) => this.draw(g, w, h));
+    this.chart = new Canvas(
+      "Pipeline: stages down, time across. Arrow keys go from block to block, Enter zooms in, plus and minus zoom, 0 shows the whole step. A table follows.",
+      height,
+      (g, w, h) => this.draw(g, w, h),
+    );
     view.onChange(() => this.chart.refresh());
     interact(this.chart, view, {
       hover: (x, y, event) => this.onHover(x, y, event),
       leave: () => this.onLeave(),
-      click: (x, y, event) => this.onClick(x, y, event),
+      click: (x, y) => this.onClick(x, y),
       keys: (event) => this.onKey(event),
     });
     this.box = element("div", { class: "chart" }, this.chart.canvas);
@@ -39,15 +45,21 @@ export class PipelineChart {
 
   /** Whether single blocks are too narrow to see. */
   coarse(width) {
-    const { per } = this.view.scale(width), t = this.timeline;
+    const { per } = this.view.scale(width),
+      t = this.timeline;
     let shown = 0;
     for (const d of t.devices)
-      shown = Math.max(shown, firstAbove(d.blocks.start, this.view.high) - firstAbove(d.blocks.finish, this.view.low));
+      shown = Math.max(
+        shown,
+        firstAbove(d.blocks.start, this.view.high) - firstAbove(d.blocks.finish, this.view.low),
+      );
     return shown > 0 && ((this.view.high - this.view.low) * per) / shown < 1.2;
   }
 
   fill(device, i) {
-    const t = this.timeline, kind = t.kinds[device.blocks.kind[i]], microbatch = device.blocks.microbatch[i];
+    const t = this.timeline,
+      kind = t.kinds[device.blocks.kind[i]],
+      microbatch = device.blocks.microbatch[i];
     if (kind === "step") return kindColor(kind);
     let base = kindColor(kind);
     if (this.by === "microbatch") {
@@ -60,14 +72,18 @@ export class PipelineChart {
 
   draw(g, width, height) {
     const { timeline: t, view } = this;
-    const scale = view.scale(width), bottom = height - axisHeight;
+    const scale = view.scale(width),
+      bottom = height - axisHeight;
     drawAxis(g, view, width, firstRow, bottom);
     if (!view.whole) drawWhere(g, view, width);
     const coarse = (this.isCoarse = this.coarse(width));
     t.devices.forEach((device, row) => {
       const y = this.y(row);
       g.fillStyle = color(this.selected === row ? "ink" : "soft");
-      g.font = (this.selected === row ? "600 " : "") + (this.row >= 12 ? 12 : 9) + "px system-ui, sans-serif";
+      g.font =
+        (this.selected === row ? "600 " : "") +
+        (this.row >= 12 ? 12 : 9) +
+        "px system-ui, sans-serif";
       if (this.row >= 12 || row % 4 === 0) g.fillText(rowName(device), 0, y + this.row / 2);
       g.font = "12px system-ui, sans-serif";
       g.save();
@@ -87,9 +103,12 @@ export class PipelineChart {
   }
 
   drawWaits(g, device, y, scale, coarse) {
-    const { waits } = device, { low, high } = this.view;
+    const { waits } = device,
+      { low, high } = this.view;
     for (let i = firstAbove(waits.finish, low); i < waits.count && waits.start[i] < high; ++i) {
-      const x = scale.x(waits.start[i]), w = scale.x(waits.finish[i]) - x, cause = this.timeline.causes[waits.cause[i]];
+      const x = scale.x(waits.start[i]),
+        w = scale.x(waits.finish[i]) - x,
+        cause = this.timeline.causes[waits.cause[i]];
       if (w < 1.5 && coarse) continue;
       if (cause === "bubble") {
         g.fillStyle = hatch(g, color("hatch"));
@@ -102,14 +121,26 @@ export class PipelineChart {
   }
 
   drawBlocks(g, device, y, scale) {
-    const { blocks } = device, { low, high } = this.view, half = (this.row - 1) / 2, t = this.timeline;
+    const { blocks } = device,
+      { low, high } = this.view,
+      half = (this.row - 1) / 2,
+      t = this.timeline;
     const light = this.hover || this.chosen;
-    const microbatch = light && this.hover ? this.hover.device.blocks.microbatch[this.hover.index] : null;
-    for (let i = Math.max(0, firstAbove(blocks.finish, low) - 1); i < blocks.count && blocks.start[i] < high; ++i) {
-      const x = scale.x(blocks.start[i]), w = scale.x(blocks.finish[i]) - x, lane = blocks.lane[i];
-      const at = lane === 2 ? y + half + 1 : y, h = lane ? half : this.row;
+    const microbatch =
+      light && this.hover ? this.hover.device.blocks.microbatch[this.hover.index] : null;
+    for (
+      let i = Math.max(0, firstAbove(blocks.finish, low) - 1);
+      i < blocks.count && blocks.start[i] < high;
+      ++i
+    ) {
+      const x = scale.x(blocks.start[i]),
+        w = scale.x(blocks.finish[i]) - x,
+        lane = blocks.lane[i];
+      const at = lane === 2 ? y + half + 1 : y,
+        h = lane ? half : this.row;
       const fill = this.fill(device, i);
-      g.globalAlpha = microbatch !== null && microbatch >= 0 && blocks.microbatch[i] !== microbatch ? 0.38 : 1;
+      g.globalAlpha =
+        microbatch !== null && microbatch >= 0 && blocks.microbatch[i] !== microbatch ? 0.38 : 1;
       g.fillStyle = fill;
       g.fillRect(x, at, Math.max(0.6, w - (w > 4 ? 1 : 0.3)), h);
       if (this.by === "microbatch" && t.kinds[blocks.kind[i]] === "backward_weight" && w > 3) {
@@ -120,8 +151,11 @@ export class PipelineChart {
       if (h >= 11 && label && w > 6 * label.length + 2) {
         g.fillStyle = inkOn(fill);
         g.textAlign = "center";
-        g.font = (lane || this.row < 18 || w < 8 * label.length + 4 ? 10 : 12) + "px system-ui, sans-serif";
-        const from = Math.max(gutter, x), to = Math.min(this.chart.width, x + w);
+        g.font =
+          (lane || this.row < 18 || w < 8 * label.length + 4 ? 10 : 12) +
+          "px system-ui, sans-serif";
+        const from = Math.max(gutter, x),
+          to = Math.min(this.chart.width, x + w);
         g.fillText(label, (from + to) / 2, at + h / 2 + 0.5);
       }
     }
@@ -131,16 +165,35 @@ export class PipelineChart {
 
   /** Columns of a few blocks each, split by the share of time of every kind: what is too many to draw. */
   drawColumns(g, device, y, scale, width) {
-    const { blocks } = device, kinds = this.timeline.kinds;
-    const shown = firstAbove(blocks.start, this.view.high) - firstAbove(blocks.finish, this.view.low);
-    const step = Math.max(2, Math.round((6 * (this.view.high - this.view.low) * scale.per) / Math.max(1, shown)));
-    const columns = Math.ceil((width - gutter) / step), shares = kinds.map(() => new Float64Array(columns));
-    const first = this.view.low, span = step / scale.per;
-    for (let i = Math.max(0, firstAbove(blocks.finish, this.view.low) - 1); i < blocks.count && blocks.start[i] < this.view.high; ++i) {
+    const { blocks } = device,
+      kinds = this.timeline.kinds;
+    const shown =
+      firstAbove(blocks.start, this.view.high) - firstAbove(blocks.finish, this.view.low);
+    const step = Math.max(
+      2,
+      Math.round((6 * (this.view.high - this.view.low) * scale.per) / Math.max(1, shown)),
+    );
+    const columns = Math.ceil((width - gutter) / step),
+      shares = kinds.map(() => new Float64Array(columns));
+    const first = this.view.low,
+      span = step / scale.per;
+    for (
+      let i = Math.max(0, firstAbove(blocks.finish, this.view.low) - 1);
+      i < blocks.count && blocks.start[i] < this.view.high;
+      ++i
+    ) {
       const share = shares[blocks.kind[i]];
       const weight = blocks.lane[i] ? 0.5 : 1;
-      for (let c = Math.max(0, Math.floor((blocks.start[i] - first) / span)); c < columns && first + c * span < blocks.finish[i]; ++c)
-        share[c] += (weight * (Math.min(blocks.finish[i], first + (c + 1) * span) - Math.max(blocks.start[i], first + c * span))) / span;
+      for (
+        let c = Math.max(0, Math.floor((blocks.start[i] - first) / span));
+        c < columns && first + c * span < blocks.finish[i];
+        ++c
+      )
+        share[c] +=
+          (weight *
+            (Math.min(blocks.finish[i], first + (c + 1) * span) -
+              Math.max(blocks.start[i], first + c * span))) /
+          span;
     }
     for (let c = 0; c < columns; ++c) {
       let at = y;
@@ -169,7 +222,8 @@ export class PipelineChart {
       }
       const y = this.y(row) + this.row - 1.5;
       const [a, b] = [Math.max(gutter, scale.x(stay.start)), Math.min(width, scale.x(stay.finish))];
-      if (stay.finish >= view.low && stay.start <= view.high && b >= a) g.fillRect(a, y - 0.5, Math.max(0.8, b - a), 2.5);
+      if (stay.finish >= view.low && stay.start <= view.high && b >= a)
+        g.fillRect(a, y - 0.5, Math.max(0.8, b - a), 2.5);
       if (before && before.y !== y && stay.start >= view.low && stay.start <= view.high) {
         g.beginPath();
         g.moveTo(scale.x(before.finish), before.y);
@@ -185,15 +239,26 @@ export class PipelineChart {
     const at = this.hover || this.chosen;
     if (!at || this.isCoarse) return;
     const box = ({ device, index }) => {
-      const row = this.timeline.devices.indexOf(device), { blocks } = device;
-      return { x: scale.x(blocks.start[index]), end: scale.x(blocks.finish[index]), y: this.y(row) };
+      const row = this.timeline.devices.indexOf(device),
+        { blocks } = device;
+      return {
+        x: scale.x(blocks.start[index]),
+        end: scale.x(blocks.finish[index]),
+        y: this.y(row),
+      };
     };
-    const outline = (b) => g.strokeRect(Math.max(gutter, b.x) - 0.5, b.y - 0.5, Math.max(2, Math.min(b.end, this.chart.width) - Math.max(gutter, b.x)), this.row + 1);
+    const outline = (b) =>
+      g.strokeRect(
+        Math.max(gutter, b.x) - 0.5,
+        b.y - 0.5,
+        Math.max(2, Math.min(b.end, this.chart.width) - Math.max(gutter, b.x)),
+        this.row + 1,
+      );
     const own = box(at);
     g.strokeStyle = color("ink");
     g.lineWidth = 2;
     if (own.end > gutter) outline(own);
-    const source = this.sourceOf(at);
+    const source = this.words.sourceOf(at);
     if (!source) return;
     const from = box(source);
     if (from.end < gutter) return;
@@ -206,20 +271,21 @@ export class PipelineChart {
     g.setLineDash([]);
   }
 
-  sourceOf({ device, index }) {
-    const number = device.blocks.source[index] - 1;
-    return number < 0 ? null : blockAt(this.timeline, number);
-  }
-
   find(x, y) {
     if (x < gutter) return null;
     const row = Math.floor((y - firstRow) / (this.row + this.gap));
     const device = this.timeline.devices[row];
     if (!device) return null;
-    const t = this.view.scale(this.chart.width).t(x), { blocks, waits } = device;
+    const t = this.view.scale(this.chart.width).t(x),
+      { blocks, waits } = device;
     const low = y - this.y(row) > this.row / 2;
-    for (let i = Math.max(0, firstAbove(blocks.finish, t) - 1); i < blocks.count && blocks.start[i] <= t; ++i)
-      if (t <= blocks.finish[i] && (!blocks.lane[i] || (blocks.lane[i] === 2) === low)) return { device, index: i, row };
+    for (
+      let i = Math.max(0, firstAbove(blocks.finish, t) - 1);
+      i < blocks.count && blocks.start[i] <= t;
+      ++i
+    )
+      if (t <= blocks.finish[i] && (!blocks.lane[i] || (blocks.lane[i] === 2) === low))
+        return { device, index: i, row };
     const i = firstAbove(waits.finish, t);
     if (i < waits.count && waits.start[i] <= t) return { device, wait: i, row };
     return { device, row };
@@ -228,14 +294,22 @@ export class PipelineChart {
   onHover(x, y, event) {
     const found = this.find(x, y);
     const block = found && found.index !== undefined && !this.isCoarse ? found : null;
-    if ((block && (!this.hover || this.hover.device !== block.device || this.hover.index !== block.index)) || (!block && this.hover)) {
+    if (
+      (block &&
+        (!this.hover || this.hover.device !== block.device || this.hover.index !== block.index)) ||
+      (!block && this.hover)
+    ) {
       this.hover = block;
       this.chart.refresh();
     }
     this.chart.canvas.style.cursor = x < gutter && found ? "pointer" : "crosshair";
-    if (block) showTip(event.clientX, event.clientY, ...this.describe(block));
-    else if (found && found.wait !== undefined) showTip(event.clientX, event.clientY, ...this.describeWait(found));
-    else if (found && this.isCoarse) showTip(event.clientX, event.clientY, rowName(found.device), ["Too many actions to draw one by one: each column shows shares of time. Drag to zoom in."]);
+    if (block) showTip(event.clientX, event.clientY, ...this.words.describe(block));
+    else if (found && found.wait !== undefined)
+      showTip(event.clientX, event.clientY, ...this.words.describeWait(found));
+    else if (found && this.isCoarse)
+      showTip(event.clientX, event.clientY, rowName(found.device), [
+        "Too many actions to draw one by one: each column shows shares of time. Drag to zoom in.",
+      ]);
     else hideTip();
   }
   onLeave() {
@@ -245,7 +319,7 @@ export class PipelineChart {
       this.chart.refresh();
     }
   }
-  onClick(x, y, event) {
+  onClick(x, y) {
     const row = Math.floor((y - firstRow) / (this.row + this.gap));
     if (this.timeline.devices[row]) this.turnTo(row);
     const found = this.find(x, y);
@@ -261,7 +335,10 @@ export class PipelineChart {
 
   onKey(event) {
     const { devices } = this.timeline;
-    const at = this.chosen || { device: devices[this.selected], index: Math.max(0, firstAbove(devices[this.selected].blocks.finish, this.view.low)) - 1 };
+    const at = this.chosen || {
+      device: devices[this.selected],
+      index: Math.max(0, firstAbove(devices[this.selected].blocks.finish, this.view.low)) - 1,
+    };
     const go = (device, index) => {
       if (!device || index < 0 || index >= device.blocks.count) return;
       this.chosen = { device, index };
@@ -273,16 +350,32 @@ export class PipelineChart {
     };
     const beside = (shift) => {
       const device = devices[devices.indexOf(at.device) + shift];
-      if (device) go(device, Math.min(device.blocks.count - 1, firstAbove(device.blocks.finish, at.device.blocks.start[Math.max(0, at.index)])));
+      if (device)
+        go(
+          device,
+          Math.min(
+            device.blocks.count - 1,
+            firstAbove(device.blocks.finish, at.device.blocks.start[Math.max(0, at.index)]),
+          ),
+        );
     };
     switch (event.key) {
-      case "ArrowRight": go(at.device, at.index + 1); return true;
-      case "ArrowLeft": go(at.device, at.index - 1); return true;
-      case "ArrowDown": beside(1); return true;
-      case "ArrowUp": beside(-1); return true;
+      case "ArrowRight":
+        go(at.device, at.index + 1);
+        return true;
+      case "ArrowLeft":
+        go(at.device, at.index - 1);
+        return true;
+      case "ArrowDown":
+        beside(1);
+        return true;
+      case "ArrowUp":
+        beside(-1);
+        return true;
       case "Enter": {
         if (at.index < 0) return true;
-        const { start, finish } = at.device.blocks, span = finish[at.index] - start[at.index];
+        const { start, finish } = at.device.blocks,
+          span = finish[at.index] - start[at.index];
         this.view.set(start[at.index] - span, finish[at.index] + span);
         return true;
       }
@@ -295,53 +388,11 @@ export class PipelineChart {
     return false;
   }
   speak() {
-    const [heading, lines] = this.describe(this.chosen);
-    this.say([heading, ...lines.filter(Boolean).map((l) => (Array.isArray(l) ? l.join(" ") : l))].join(". "));
+    const [heading, lines] = this.words.describe(this.chosen);
+    this.say(
+      [heading, ...lines.filter(Boolean).map((l) => (Array.isArray(l) ? l.join(" ") : l))].join(
+        ". ",
+      ),
+    );
   }
-
-  blockName(device, i) {
-    const { blocks } = device, kind = this.timeline.kinds[blocks.kind[i]];
-    if (kind === "step") return kindWords.step;
-    return `${kindWords[kind]}, microbatch ${blocks.microbatch[i]}` + (this.timeline.chunks > 1 ? `, chunk ${blocks.chunk[i]}` : "");
-  }
-
-  describe(at) {
-    const { device, index: i } = at, { blocks } = device, t = this.timeline;
-    const lines = [["where", rowName(device)], ["starts", seconds(blocks.start[i])], ["takes", seconds(blocks.finish[i] - blocks.start[i])]];
-    const idle = blocks.idle[i] * t.tick_seconds;
-    if (idle > 0) lines.push(["of it not computing", seconds(idle) + (blocks.cause[i] >= 0 ? ", most: " + causeWords[t.causes[blocks.cause[i]]] : "")]);
-    lines.push(this.waitedFor(at));
-    if (blocks.critical[i]) lines.push("On the critical path.");
-    return [this.blockName(device, i), lines];
-  }
-  waitedFor(at) {
-    const { device, index: i } = at, { blocks } = device, t = this.timeline;
-    const through = blocks.through[i] === t.classes.length ? "the host" : blocks.through[i] > 0 ? `a ${t.classes[blocks.through[i]]} transfer` : null;
-    const source = this.sourceOf(at);
-    const waited = i === 0 ? blocks.start[i] - device.begin : blocks.start[i] - blocks.finish[i - 1];
-    if (waited <= t.tick_seconds / 2) return "Did not wait.";
-    const what = source ? `${this.blockName(source.device, source.index)} on ${rowName(source.device)}` : null;
-    if (!what && !through) return `Waited ${seconds(waited)}.`;
-    return `Waited ${seconds(waited)} for ${what || through}${what && through ? ", then " + through : ""}.`;
-  }
-  describeWait({ device, wait: i, row }) {
-    const { waits, blocks } = device, cause = this.timeline.causes[waits.cause[i]];
-    const next = firstAbove(blocks.start, waits.finish[i] - this.timeline.tick_seconds);
-    const lines = [["where", rowName(device)], ["from", seconds(waits.start[i])], ["lasts", seconds(waits.finish[i] - waits.start[i])]];
-    if (next < blocks.count) lines.push(["until", this.blockName(device, next)], this.waitedFor({ device, index: next, row }));
-    return [causeWords[cause], lines];
-  }
-}
-
-export function rowName(device) {
-  return `stage ${device.stage}, rank ${device.rank}` ;
-}
-
-/** The blocks of a device as rows of a table. */
-export function blockRows(chart, device) {
-  const { blocks } = device, t = chart.timeline, rows = [];
-  for (let i = 0; i < blocks.count; ++i)
-    rows.push([kindLetters[t.kinds[blocks.kind[i]]], chart.blockName(device, i), seconds(blocks.start[i]),
-      seconds(blocks.finish[i] - blocks.start[i]), chart.waitedFor({ device, index: i })]);
-  return rows;
 }

@@ -1,101 +1,47 @@
 // The page of one step: headline, findings, pipeline, streams, ledger, overlap, memory, placement.
-import { choice, checkbox, element, folded, legend, section, shape, table } from "./element.js";
+import { choice, checkbox, element, folded, legend, section, table } from "./element.js";
 import { readPage, blockOrder } from "./data.js";
-import { count, gib, kindLetters, percent, plural, readPalette, seconds } from "./words.js";
+import { count, kindLetters, plural, readPalette } from "./words.js";
 import { clearPatterns, TimeView } from "./view.js";
-import { blockRows, PipelineChart, rowName } from "./pipeline.js";
+import { rowName } from "./block_words.js";
+import { figures, findings, masthead } from "./headline.js";
+import { PipelineChart } from "./pipeline.js";
 import { StreamsChart } from "./streams.js";
 import { atPeak, MemoryChart, memoryClasses, classWords } from "./memory.js";
-import { ledgerBars, ledgerLegend, ledgerTable, overlapTable, pathBar, pathTable, peakBars, peakTable } from "./bars.js";
+import {
+  ledgerBars,
+  ledgerLegend,
+  ledgerTable,
+  overlapTable,
+  pathBar,
+  pathTable,
+  peakBars,
+  peakTable,
+} from "./bars.js";
 import { PlacementMap } from "./placement.js";
 
 const raw = JSON.parse(document.getElementById("data").textContent);
 const { report, title } = raw;
 const body = document.getElementById("page");
-body.append(masthead(), figures());
+body.append(masthead(report, title), figures(report, title));
 // The headline is on the screen before the charts are worked out; a hidden tab has no frames.
 await new Promise((go) => {
   requestAnimationFrame(() => setTimeout(go));
   setTimeout(go, 200);
 });
-const page = readPage(raw), { timeline } = page;
+const page = readPage(raw),
+  { timeline } = page;
 const said = element("div", { class: "said", role: "status", "aria-live": "polite" });
 const say = (text) => said.replaceChildren(text);
-
-function layoutWords() {
-  const m = report.mesh, parts = [`TP${m.tp}`, `PP${m.pp}`];
-  if (m.vp !== null) parts.push(`VP${m.vp}`);
-  parts.push(`CP${m.cp}`, `DP${m.dp}`);
-  if (title.experts) parts.push(`EP${m.ep}`);
-  if (title.experts && m.etp > 1) parts.push(`ETP${m.etp}`);
-  if (title.sequence_parallel) parts.push("SP");
-  return parts.join(" ");
-}
-
-function masthead() {
-  const name = title.given_costs ? `${title.name || "given costs"} (given costs)` : title.model || title.name;
-  const heading = `${name} on ${plural(report.counts.gpus, "GPU")}`;
-  document.title = `${heading}: ${seconds(report.step_time_seconds)} - stepsim`;
-  const second = title.given_costs
-    ? `GBS ${count(title.global_batch)}, MBS ${title.micro_batch}; times per stage as given`
-    : `GBS ${count(title.global_batch)}, MBS ${title.micro_batch}, sequence ${count(title.sequence)}, ${title.precision}; ${title.system}, ${plural(title.nodes, "node")} of ${title.gpus_per_node} x ${title.device}`;
-  return element("header", { class: "masthead" },
-    element("div", {}, element("h1", {}, heading),
-      element("p", { class: "subtitle" }, `${layoutWords()}, ${report.mesh.schedule}, ${plural(report.mesh.microbatches, "microbatch").replace("microbatchs", "microbatches")}`),
-      element("p", { class: "subtitle" }, second)),
-    element("div", { class: "brand" }, "stepsim " + report.version, element("br"), "one training step, simulated"));
-}
-
-/** A scale from the low to the high end of the interval, with the step on it. */
-function intervalScale({ low_seconds: low, high_seconds: high }, step) {
-  const x = (t) => 8 + ((t - low) / (high - low)) * 284, measured = title.measured_step_seconds;
-  const drawn = shape("svg", { class: "interval", viewBox: "0 0 300 22", "aria-hidden": "true" },
-    shape("line", { x1: 8, x2: 292, y1: 11, y2: 11, stroke: "var(--faint)", "stroke-width": 1.5 }),
-    shape("line", { x1: 8, x2: 8, y1: 6, y2: 16, stroke: "var(--faint)", "stroke-width": 1.5 }),
-    shape("line", { x1: 292, x2: 292, y1: 6, y2: 16, stroke: "var(--faint)", "stroke-width": 1.5 }),
-    shape("circle", { cx: x(step), cy: 11, r: 5, fill: "var(--ink)" }));
-  if (measured) drawn.append(shape("path", { d: `M ${Math.min(296, Math.max(4, x(measured)))} 3 l 4 8 l -4 8 l -4 -8 z`, fill: "none", stroke: "var(--bad)", "stroke-width": 1.6 }));
-  return drawn;
-}
-
-function figures() {
-  const r = report, made = element("div", { class: "figures" });
-  const figure = (id, label, value, note, classes = "") =>
-    made.append(element("div", { class: "figure " + classes, id: "figure-" + id }, element("div", { class: "label" }, label), element("div", { class: "value" }, value),
-      [note].flat().filter(Boolean).map((n) => (typeof n === "string" ? element("div", { class: "note" }, n) : n))));
-  const notes = [];
-  if (r.interval) notes.push(intervalScale(r.interval, r.step_time_seconds),
-    `${seconds(r.interval.low_seconds)} to ${seconds(r.interval.high_seconds)} in ${percent(r.interval.level, 0)} of cases; most of the doubt: ${r.interval.widest}`);
-  if (title.measured_step_seconds) notes.push(`measured ${seconds(title.measured_step_seconds)}, error ${((r.step_time_seconds / title.measured_step_seconds - 1) * 100).toFixed(1)} %`);
-  if (r.faults) notes.push(`faults cost ${seconds(r.faults.cost_seconds)}; without them ${seconds(r.faults.step_time_without_seconds)}`);
-  figure("step", "step time", seconds(r.step_time_seconds), notes, "main");
-  if (r.tokens_per_second_per_gpu !== null) figure("tokens", "throughput", r.tokens_per_second_per_gpu.toFixed(1), "tokens/s/GPU");
-  if (r.mfu !== null) figure("mfu", "MFU", percent(r.mfu), [`${r.model_tflops_per_gpu.toFixed(1)} of ${(title.peak_flops_per_second / 1e12).toFixed(0)} TFLOP/s, dense ${title.peak_dtype}`, r.hfu > r.mfu * (1 + 1e-9) ? `HFU ${percent(r.hfu)} with recompute` : ""]);
-  figure("bubble", "pipeline bubble", percent(r.bubble_fraction), `of the time of ${plural(r.counts.gpus, "GPU")}`);
-  if (r.overlap_efficiency.overall !== null) figure("overlap", "overlap efficiency", percent(r.overlap_efficiency.overall), "of moving bytes, under compute");
-  if (r.memory) {
-    const need = r.memory.peak_bytes + r.memory.reserve_bytes, free = r.memory.capacity_bytes - need;
-    figure("memory", r.memory.fits ? "peak memory" : "does not fit", gib(r.memory.peak_bytes), `rank ${r.memory.rank}, + ${gib(r.memory.reserve_bytes)} reserve; ${free >= 0 ? gib(free) + " free" : gib(-free) + " too much"} of ${gib(r.memory.capacity_bytes)}`, r.memory.fits ? "" : "bad");
-  }
-  return made;
-}
-
-const kindOrder = { error: 0, silent: 1, unit: 2, advice: 3 };
-const kindTags = { error: "Refused", silent: "Changed", unit: "Unit", advice: "Advice" };
-function findings() {
-  if (!report.findings.length && !report.not_modelled.length) return null;
-  const list = [...report.findings].sort((a, b) => kindOrder[a.kind] - kindOrder[b.kind]);
-  return section("findings", "Findings", null,
-    element("ul", { class: "findings" }, list.map((f) => element("li", { class: f.kind }, element("span", { class: "tag" }, kindTags[f.kind]),
-      element("div", {}, element("code", {}, f.key || f.id), f.requested ? ` ${f.requested}` : "", f.effective && f.effective !== f.requested ? ` \u2192 ${f.effective}` : "", element("div", { class: "why" }, f.reason))))),
-    report.not_modelled.length ? element("p", { class: "note" }, "Not modelled: " + report.not_modelled.join(", ")) : null);
-}
 
 const view = new TimeView(0, timeline.finish);
 const pipeline = new PipelineChart(timeline, view, { select: (row) => turnTo(row), say });
 const streams = new StreamsChart(page, view, { pipeline });
 const memory = page.memory ? new MemoryChart(page, view) : null;
-const map = page.placement && page.placement.world > 1 ? new PlacementMap(page, (text) => saidPlace.replaceChildren(text)) : null;
+const map =
+  page.placement && page.placement.world > 1
+    ? new PlacementMap(page, (text) => saidPlace.replaceChildren(text))
+    : null;
 const saidPlace = element("div", { class: "said", role: "status", "aria-live": "polite" });
 const pickers = [];
 
@@ -107,34 +53,53 @@ function turnTo(row) {
   pipeline.chart.refresh();
 }
 function picker() {
-  const made = element("select", { "aria-label": "Device", onchange: () => turnTo(Number(made.value)) },
-    timeline.devices.map((d, i) => element("option", { value: i }, rowName(d) + (d.represents > 1 ? `, for ${d.represents}` : ""))));
+  const made = element(
+    "select",
+    { "aria-label": "Device", onchange: () => turnTo(Number(made.value)) },
+    timeline.devices.map((d, i) =>
+      element(
+        "option",
+        { value: i },
+        rowName(d) + (d.represents > 1 ? `, for ${d.represents}` : ""),
+      ),
+    ),
+  );
   pickers.push(made);
   return made;
 }
 
 /** Stretches to jump to: the whole step, and where every task is known. */
 function stretches() {
-  const options = [["whole", "Whole step", "0"]], windows = page.detail ? page.detail.windows : [];
-  const middle = timeline.devices[Math.floor(timeline.devices.length / 2)], { blocks } = middle;
+  const options = [["whole", "Whole step", "0"]],
+    windows = page.detail ? page.detail.windows : [];
+  const middle = timeline.devices[Math.floor(timeline.devices.length / 2)],
+    { blocks } = middle;
   const around = (from, to) => () => view.set(from, to);
   const jumps = { whole: () => view.reset() };
-  if (windows.length > 1) ["Start", "Steady state", "End"].forEach((text, i) => {
-    options.push([text, text, "every task of this stretch is in the file"]);
-    jumps[text] = around(windows[i].low, windows[i].high);
-  });
+  if (windows.length > 1)
+    ["Start", "Steady state", "End"].forEach((text, i) => {
+      options.push([text, text, "every task of this stretch is in the file"]);
+      jumps[text] = around(windows[i].low, windows[i].high);
+    });
   if (blocks.count > 40) {
     options.push(["few", "A few actions", "single actions around the middle"]);
-    const at = Math.floor(blocks.count / 2), last = Math.min(blocks.count - 1, at + 24);
+    const at = Math.floor(blocks.count / 2),
+      last = Math.min(blocks.count - 1, at + 24);
     jumps.few = around(blocks.start[at], blocks.finish[last]);
   }
   const set = choice("Stretch of time", options, "whole", (key) => jumps[key]());
   let ours = false;
   for (const key of Object.keys(jumps)) {
     const jump = jumps[key];
-    jumps[key] = () => { ours = true; jump(); ours = false; };
+    jumps[key] = () => {
+      ours = true;
+      jump();
+      ours = false;
+    };
   }
-  view.onChange(() => { if (!ours) set.press(view.whole ? "whole" : ""); });
+  view.onChange(() => {
+    if (!ours) set.press(view.whole ? "whole" : "");
+  });
   return options.length > 1 ? set : null;
 }
 
@@ -142,94 +107,290 @@ function stretches() {
 const wide = (content) => element("div", { class: "scroll" }, content);
 
 function pipelineSection() {
-  const t = timeline, has = (kind) => t.devices.some((d) => d.blocks.kind.includes(t.kinds.indexOf(kind)));
+  const t = timeline,
+    has = (kind) => t.devices.some((d) => d.blocks.kind.includes(t.kinds.indexOf(kind)));
   const items = [["forward", "forward"]];
   if (has("backward")) items.push(["backward", "backward"]);
   if (has("backward_input")) items.push(["backward, input half", "input"]);
   if (has("backward_weight")) items.push(["weight half", "weight"]);
   if (has("step")) items.push(["optimizer and copies", "step"]);
   items.push(["pipeline bubble", "bubble", true]);
-  const causes = new Set(t.devices.flatMap((d) => [...new Set(d.waits.cause)]).map((c) => t.causes[c]));
-  for (const c of causes) if (c !== "bubble") items.push(["waits: " + c.replace("exposed_", "exposed "), c.replace("exposed_", "")]);
-  const drawn = t.devices.length < t.simulated ? ` Of ${count(t.simulated)} simulated devices ${t.devices.length} are drawn, evenly spread.` : "";
-  const stands = t.devices.some((d) => d.represents > 1) ? " A row stands for all ranks that provably behave like it." : "";
-  return section("pipeline", "Pipeline", element("div", { class: "controls" }, stretches(),
-    choice("Colour", [["pass", "by pass"], ["microbatch", "by microbatch"]], "pass", (by) => { pipeline.by = by; pipeline.chart.refresh(); streams.chart.refresh(); }),
-    checkbox("critical path", true, (on) => { pipeline.showPath = on; pipeline.chart.refresh(); streams.chart.refresh(); })),
-    element("p", { class: "lead" }, "Stages down, time across; numbers are microbatches" + (t.chunks > 1 ? ", paler for later chunks (virtual stages)" : "") +
-      ". Kernels of one action are joined to one block; point at it for what it waited for. The dark line is the critical path. Drag to zoom, double-click for the whole step." + stands + drawn),
-    pipeline.box, legend(items), said,
+  const causes = new Set(
+    t.devices.flatMap((d) => [...new Set(d.waits.cause)]).map((c) => t.causes[c]),
+  );
+  for (const c of causes)
+    if (c !== "bubble")
+      items.push(["waits: " + c.replace("exposed_", "exposed "), c.replace("exposed_", "")]);
+  const drawn =
+    t.devices.length < t.simulated
+      ? ` Of ${count(t.simulated)} simulated devices ${t.devices.length} are drawn, evenly spread.`
+      : "";
+  const stands = t.devices.some((d) => d.represents > 1)
+    ? " A row stands for all ranks that provably behave like it."
+    : "";
+  const hues = element(
+    "p",
+    { class: "note", hidden: true },
+    "By microbatch: eight hues take turns; a backward is darker than its forward, a weight half darker still and hatched.",
+  );
+  return section(
+    "pipeline",
+    "Pipeline",
+    element(
+      "div",
+      { class: "controls" },
+      stretches(),
+      choice(
+        "Colour",
+        [
+          ["pass", "by pass"],
+          ["microbatch", "by microbatch"],
+        ],
+        "pass",
+        (by) => {
+          pipeline.by = by;
+          hues.hidden = by === "pass";
+          pipeline.chart.refresh();
+          streams.chart.refresh();
+        },
+      ),
+      checkbox("critical path", true, (on) => {
+        pipeline.showPath = on;
+        pipeline.chart.refresh();
+        streams.chart.refresh();
+      }),
+    ),
+    element(
+      "p",
+      { class: "lead" },
+      "Stages down, time across; numbers are microbatches" +
+        (t.chunks > 1 ? ", paler for later chunks (virtual stages)" : "") +
+        ". Kernels of one action are joined to one block; point at it for what it waited for. The dark line is the critical path. Drag to zoom, double-click for the whole step." +
+        stands +
+        drawn,
+    ),
+    pipeline.box,
+    legend(items),
+    hues,
+    said,
     folded("Table of blocks", () => {
       const device = t.devices[pipeline.selected];
-      return [element("p", {}, `${rowName(device)}: ${plural(device.blocks.count, "block")} in the order in which they run`),
-        table("Blocks of " + rowName(device), [["action"], ["what"], ["starts", true], ["takes", true], ["waited"]], blockRows(pipeline, device).slice(0, 2000))];
-    }));
+      return [
+        element(
+          "p",
+          {},
+          `${rowName(device)}: ${plural(device.blocks.count, "block")} in the order in which they run`,
+        ),
+        table(
+          "Blocks of " + rowName(device),
+          [["action"], ["what"], ["starts", true], ["takes", true], ["waited"]],
+          pipeline.words.rows(device).slice(0, 2000),
+        ),
+      ];
+    }),
+  );
 }
 
 function streamsSection() {
-  const d = page.detail, all = d.windows.length === 1;
-  return section("streams", "Streams of one device", element("div", { class: "controls" }, element("label", {}, "device ", picker())),
-    element("p", { class: "lead" }, "Strong colour: bytes move while no kernel runs. Pale: hidden under compute. " +
-      (all ? `Every one of the ${count(d.tasks)} tasks is here.` : `Of ${count(d.tasks)} tasks those of three stretches are in the file, marked by dark lines under the chart: the start, a steady state, the end. Elsewhere kernels are joined to blocks and transfers to how busy each class is.`)),
+  const d = page.detail,
+    all = d.windows.length === 1;
+  return section(
+    "streams",
+    "Streams of one device",
+    element("div", { class: "controls" }, element("label", {}, "device ", picker())),
+    element(
+      "p",
+      { class: "lead" },
+      "Strong colour: bytes move while no kernel runs. Pale: hidden under compute. " +
+        (all
+          ? `Every one of the ${count(d.tasks)} tasks is here.`
+          : `Of ${count(d.tasks)} tasks those of three stretches are in the file, marked by dark lines under the chart: the start, a steady state, the end. Elsewhere kernels are joined to blocks and transfers to how busy each class is.`),
+    ),
     streams.box,
-    legend([["forward", "forward"], ["backward", "backward"], ["weight gradients", "weight"], ["optimizer and copies", "step"],
-      ...[...new Set(page.activity.map((a) => timeline.classes[a.class]))].map((c) => [c, c])]),
+    legend([
+      ["forward", "forward"],
+      ["backward", "backward"],
+      ["weight gradients", "weight"],
+      ["optimizer and copies", "step"],
+      ...[...new Set(page.activity.map((a) => timeline.classes[a.class]))].map((c) => [c, c]),
+    ]),
     folded("Table of tasks in sight", () => {
       const { total, rows } = streams.rows(500);
-      return [element("p", {}, total > rows.length ? `The first ${rows.length} of ${count(total)} tasks in sight; zoom in for fewer` : plural(total, "task")),
-        table("Tasks in sight", [["stream"], ["task"], ["starts", true], ["takes", true], ["held up by"]], rows)];
-    }));
+      return [
+        element(
+          "p",
+          {},
+          total > rows.length
+            ? `The first ${rows.length} of ${count(total)} tasks in sight; zoom in for fewer`
+            : plural(total, "task"),
+        ),
+        table(
+          "Tasks in sight",
+          [["stream"], ["task"], ["starts", true], ["takes", true], ["held up by"]],
+          rows,
+        ),
+      ];
+    }),
+  );
 }
 
 function ledgerSection() {
   const bars = ledgerBars(report);
-  return section("ledger", "Where the step goes", null,
-    element("p", { class: "lead" }, "Every instant of every device has exactly one cause; each bar adds up to the step. Exposed is communication that nothing hides."),
-    element("div", { class: report.devices.length > 24 ? "many" : "", tabindex: report.devices.length > 24 ? "0" : null }, bars), legend(ledgerLegend(report)), folded("Table", () => ledgerTable(report)));
+  return section(
+    "ledger",
+    "Where the step goes",
+    null,
+    element(
+      "p",
+      { class: "lead" },
+      "Every instant of every device has exactly one cause; each bar adds up to the step. Exposed is communication that nothing hides.",
+    ),
+    element(
+      "div",
+      {
+        class: report.devices.length > 24 ? "many" : "",
+        tabindex: report.devices.length > 24 ? "0" : null,
+      },
+      bars,
+    ),
+    legend(ledgerLegend(report)),
+    folded("Table", () => ledgerTable(report)),
+  );
 }
 
 function overlapSection() {
-  const any = Object.values(report.communication_seconds).some((c) => c && (c.total > 0 || c.waiting > 0));
-  return section("overlap", "Overlap", null,
-    element("p", { class: "lead" }, any ? "Of the time in which bytes move, what runs under compute (pale) and what does not (strong); mean rank. Waiting for a peer moves nothing and is counted apart." : "Nothing is communicated in this step."),
-    any ? wide(overlapTable(report)) : null);
+  const any = Object.values(report.communication_seconds).some(
+    (c) => c && (c.total > 0 || c.waiting > 0),
+  );
+  return section(
+    "overlap",
+    "Overlap",
+    null,
+    element(
+      "p",
+      { class: "lead" },
+      any
+        ? "Of the time in which bytes move, what runs under compute (pale) and what does not (strong); mean rank. Waiting for a peer moves nothing and is counted apart."
+        : "Nothing is communicated in this step.",
+    ),
+    any ? wide(overlapTable(report)) : null,
+  );
 }
 
 function pathSection() {
-  return section("path", "Critical path", null,
-    element("p", { class: "lead" }, "The chain of tasks that sets the step, by kind: shortening anything else changes nothing at first."),
-    pathBar(report), wide(pathTable(report)));
+  return section(
+    "path",
+    "Critical path",
+    null,
+    element(
+      "p",
+      { class: "lead" },
+      "The chain of tasks that sets the step, by kind: shortening anything else changes nothing at first.",
+    ),
+    pathBar(report),
+    wide(pathTable(report)),
+  );
 }
 
 function memorySection() {
   if (!memory) return null;
-  const thin = page.memory.thinned ? " Where there are too many changes to draw, each point is the highest of its stretch." : "";
-  return section("memory", "Memory", element("div", { class: "controls" }, element("label", {}, "device ", picker())),
-    element("p", { class: "lead" }, "Live bytes of one device over the step, against its capacity; the hatched part is what framework and communicators reserve." + thin),
-    memory.box, legend(memoryClasses.filter(([name]) => page.memory.rows.some((r) => atPeak(r)[name] > 0)).map(([name, variable]) => [classWords[name] || name, variable]).concat([["reserve", "bubble", true]])),
+  const thin = page.memory.thinned
+    ? " Where there are too many changes to draw, each point is the highest of its stretch."
+    : "";
+  return section(
+    "memory",
+    "Memory",
+    element("div", { class: "controls" }, element("label", {}, "device ", picker())),
+    element(
+      "p",
+      { class: "lead" },
+      "Live bytes of one device over the step, against its capacity; the hatched part is what framework and communicators reserve." +
+        thin,
+    ),
+    memory.box,
+    legend(
+      memoryClasses
+        .filter(([name]) => page.memory.rows.some((r) => atPeak(r)[name] > 0))
+        .map(([name, variable]) => [classWords[name] || name, variable])
+        .concat([["reserve", "bubble", true]]),
+    ),
     element("h3", { style: { "margin-top": "14px" } }, "At its fullest, by stage"),
-    element("div", { class: page.memory.rows.length > 24 ? "many" : "" }, peakBars(page)), folded("Table", () => peakTable(page)));
+    element("div", { class: page.memory.rows.length > 24 ? "many" : "" }, peakBars(page)),
+    folded("Table", () => peakTable(page)),
+  );
 }
 
 function placementSection() {
   if (!map) return null;
-  const p = page.placement, part = p.world > map.shown ? ` The first ${count(map.shown)} of ${count(p.world)} ranks are drawn.` : "";
-  return section("placement", "Placement", element("div", { class: "controls" }, map.placement.groups.length ? map.controls : null),
-    element("p", { class: "lead" }, `Each cell is a rank, each box ${p.nvlink_domain === p.gpus_per_node ? "a node, which is an NVLink domain" : `an NVLink domain of ${p.nvlink_domain}`}; shades tell pipeline stages apart. Point at a rank: its group lights up, red where it straddles domains.${part}`),
-    map.box, saidPlace, wide(map.table()));
+  const p = page.placement,
+    part =
+      p.world > map.shown
+        ? ` The first ${count(map.shown)} of ${count(p.world)} ranks are drawn.`
+        : "";
+  return section(
+    "placement",
+    "Placement",
+    element("div", { class: "controls" }, map.placement.groups.length ? map.controls : null),
+    element(
+      "p",
+      { class: "lead" },
+      `Each cell is a rank, each box ${p.nvlink_domain === p.gpus_per_node ? "a node, which is an NVLink domain" : `an NVLink domain of ${p.nvlink_domain}`}; shades tell pipeline stages apart. Point at a rank: its group lights up, red where it straddles domains.${part}`,
+    ),
+    map.box,
+    saidPlace,
+    wide(map.table()),
+  );
 }
 
 function settingsSection() {
   const effective = Object.entries(report.effective);
-  return section("settings", "Settings", null,
-    element("p", { class: "lead" }, [title.description, title.source ? "Source: " + title.source : ""].filter(Boolean).join(" ") || "What the step was simulated from."),
-    effective.length ? folded(`In effect (${effective.length})`, () => table("Settings in effect", [["key"], ["value"]], effective.map(([key, value]) => [element("code", {}, key), element("code", {}, JSON.stringify(value))]))) : null,
+  return section(
+    "settings",
+    "Settings",
+    null,
+    element(
+      "p",
+      { class: "lead" },
+      [title.description, title.source ? "Source: " + title.source : ""]
+        .filter(Boolean)
+        .join(" ") || "What the step was simulated from.",
+    ),
+    effective.length
+      ? folded(`In effect (${effective.length})`, () =>
+          table(
+            "Settings in effect",
+            [["key"], ["value"]],
+            effective.map(([key, value]) => [
+              element("code", {}, key),
+              element("code", {}, JSON.stringify(value)),
+            ]),
+          ),
+        )
+      : null,
     folded("Scenario", () => element("pre", {}, JSON.stringify(report.scenario, null, 2))),
-    folded("Report (stepsim.report/1)", () => element("pre", {}, JSON.stringify({ ...report, scenario: "above", effective: "above" }, null, 2))));
+    folded("Report (stepsim.report/1)", () =>
+      element(
+        "pre",
+        {},
+        JSON.stringify({ ...report, scenario: "above", effective: "above" }, null, 2),
+      ),
+    ),
+  );
 }
 
-const sections = [findings(), pipelineSection(), streamsSection(), ledgerSection(), element("div", { class: "columns" }, overlapSection(), pathSection()), memorySection(), placementSection(), settingsSection()].filter(Boolean);
-const links = sections.flatMap((s) => (s.matches("section") ? [s] : [...s.querySelectorAll("section")])).map((s) => element("a", { href: "#" + s.id }, s.querySelector("h2").textContent));
+const sections = [
+  findings(report),
+  pipelineSection(),
+  streamsSection(),
+  ledgerSection(),
+  element("div", { class: "columns" }, overlapSection(), pathSection()),
+  memorySection(),
+  placementSection(),
+  settingsSection(),
+].filter(Boolean);
+const links = sections
+  .flatMap((s) => (s.matches("section") ? [s] : [...s.querySelectorAll("section")]))
+  .map((s) => element("a", { href: "#" + s.id }, s.querySelector("h2").textContent));
 body.append(element("nav", { "aria-label": "Sections" }, links), element("main", {}, sections));
 
 const redraw = () => {
@@ -239,9 +400,23 @@ const redraw = () => {
 };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 // Paper is light and narrower than the screen.
-matchMedia("print").addEventListener("change", redraw);
-addEventListener("beforeprint", redraw);
-addEventListener("afterprint", redraw);
+const onPaper = (paper) => {
+  if (paper) document.documentElement.dataset.theme = "light";
+  else delete document.documentElement.dataset.theme;
+  redraw();
+};
+addEventListener("beforeprint", () => onPaper(true));
+addEventListener("afterprint", () => onPaper(false));
+matchMedia("print").addEventListener("change", (event) => onPaper(event.matches));
 
 /** For tests and the console. */
-globalThis.stepsim = { page, view, pipeline, streams, memory, map, turnTo, order: (row) => blockOrder(timeline, timeline.devices[row], kindLetters) };
+globalThis.stepsim = {
+  page,
+  view,
+  pipeline,
+  streams,
+  memory,
+  map,
+  turnTo,
+  order: (row) => blockOrder(timeline, timeline.devices[row], kindLetters),
+};

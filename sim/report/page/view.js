@@ -15,7 +15,8 @@ export class TimeView {
     this.listeners.push(listener);
   }
   set(low, high) {
-    const [first, last] = this.full, least = (last - first) * 1e-7;
+    const [first, last] = this.full,
+      least = (last - first) * 1e-7;
     const span = Math.min(Math.max(high - low, least), last - first);
     this.low = Math.min(Math.max(low, first), last - span);
     this.high = this.low + span;
@@ -40,7 +41,11 @@ export class TimeView {
   /** Pixels from time and back on a chart of that width. */
   scale(width) {
     const per = (width - gutter - 6) / (this.high - this.low);
-    return { x: (t) => gutter + (t - this.low) * per, t: (x) => this.low + (x - gutter) / per, per };
+    return {
+      x: (t) => gutter + (t - this.low) * per,
+      t: (x) => this.low + (x - gutter) / per,
+      per,
+    };
   }
   get whole() {
     return this.low <= this.full[0] && this.high >= this.full[1];
@@ -49,7 +54,8 @@ export class TimeView {
 
 /** Round times, as many as fit. */
 export function ticks(low, high, most) {
-  const rough = (high - low) / Math.max(1, most), power = 10 ** Math.floor(Math.log10(rough));
+  const rough = (high - low) / Math.max(1, most),
+    power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough);
   const out = [];
   for (let k = Math.ceil(low / step); k * step <= high; ++k) out.push(k * step);
@@ -63,7 +69,8 @@ function tickWords(t, step) {
 }
 
 export function drawAxis(g, view, width, top, bottom) {
-  const { x } = view.scale(width), { list, step } = ticks(view.low, view.high, (width - gutter) / 110);
+  const { x } = view.scale(width),
+    { list, step } = ticks(view.low, view.high, (width - gutter) / 110);
   g.strokeStyle = color("line");
   g.fillStyle = color("soft");
   g.lineWidth = 1;
@@ -81,11 +88,13 @@ export function drawAxis(g, view, width, top, bottom) {
 
 /** Where the view is in the step: a slim strip above a chart. */
 export function drawWhere(g, view, width) {
-  const [first, last] = view.full, space = width - gutter - 6;
+  const [first, last] = view.full,
+    space = width - gutter - 6;
   g.fillStyle = color("line");
   g.fillRect(gutter, 2, space, 4);
   g.fillStyle = color("accent");
-  const from = ((view.low - first) / (last - first)) * space, length = ((view.high - view.low) / (last - first)) * space;
+  const from = ((view.low - first) / (last - first)) * space,
+    length = ((view.high - view.low) / (last - first)) * space;
   g.fillRect(gutter + from, 2, Math.max(3, length), 4);
 }
 
@@ -120,7 +129,8 @@ export function interact(chart, view, { hover, leave, click, keys }) {
   });
   canvas.addEventListener("pointerup", (event) => {
     if (!drag) return;
-    const was = drag, [x, y] = place(event);
+    const was = drag,
+      [x, y] = place(event);
     drag = null;
     const brush = chart.brush;
     chart.brush = null;
@@ -130,20 +140,29 @@ export function interact(chart, view, { hover, leave, click, keys }) {
   });
   canvas.addEventListener("pointerleave", () => leave());
   canvas.addEventListener("dblclick", () => view.reset());
-  canvas.addEventListener("wheel", (event) => {
-    if (event.ctrlKey || event.metaKey) {
-      event.preventDefault();
-      view.zoom(Math.exp(event.deltaY * 0.004), view.scale(chart.width).t(place(event)[0]));
-    } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      event.preventDefault();
-      view.pan((event.deltaX || event.deltaY) / chart.width);
-    }
-  }, { passive: false });
+  canvas.addEventListener(
+    "wheel",
+    (event) => {
+      if (event.ctrlKey || event.metaKey) {
+        event.preventDefault();
+        view.zoom(Math.exp(event.deltaY * 0.004), view.scale(chart.width).t(place(event)[0]));
+      } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        event.preventDefault();
+        view.pan((event.deltaX || event.deltaY) / chart.width);
+      }
+    },
+    { passive: false },
+  );
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const own = {
-      "+": () => view.zoom(0.5), "=": () => view.zoom(0.5), "-": () => view.zoom(2), 0: () => view.reset(),
-      ...(event.shiftKey ? { ArrowLeft: () => view.pan(-0.25), ArrowRight: () => view.pan(0.25) } : {}),
+      "+": () => view.zoom(0.5),
+      "=": () => view.zoom(0.5),
+      "-": () => view.zoom(2),
+      0: () => view.reset(),
+      ...(event.shiftKey
+        ? { ArrowLeft: () => view.pan(-0.25), ArrowRight: () => view.pan(0.25) }
+        : {}),
     }[event.key];
     if (own) own();
     else if (!keys || !keys(event)) return;
@@ -153,7 +172,8 @@ export function interact(chart, view, { hover, leave, click, keys }) {
 
 export function drawBrush(g, chart, view, width, height) {
   if (!chart.brush) return;
-  const { x } = view.scale(width), [a, b] = chart.brush;
+  const { x } = view.scale(width),
+    [a, b] = chart.brush;
   g.globalAlpha = 0.16;
   g.fillStyle = color("accent");
   g.fillRect(x(a), 8, x(b) - x(a), height - 8);
