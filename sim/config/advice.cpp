@@ -28,16 +28,20 @@ constexpr std::array<DenseStart, 5> dense_starts{{
     {500e9, 8, 8, 8, 16, "256-1024", "TP 8 + PP 8-16 + CP 2 + DP"},
 }};
 
+std::string text_of(const StartingLayout& s) {
+  return "TP" + text(s.tp) + " PP" + text(s.pp) + " EP" + text(s.ep) +
+         (s.cp > 1 ? " CP" + text(s.cp) : "");
+}
+
 void advise_start(const ScenarioSections& sections, Scenario& scenario) {
   const Parallelism& p = scenario.parallel;
   const Reader& model = sections.model;
   if (scenario.model.moe.present()) {
-    const StartingLayout& s = scenario.starting_layout;
+    const StartingLayout& s = scenario.model.starting_layout;
     if (s.present() && (s.tp != p.tp || s.pp != p.pp || s.ep != p.ep))
       add_finding(scenario, model, "expert_model_parallel_size", "moe-starting-point", Kind::advice,
                   "TP" + text(p.tp) + " PP" + text(p.pp) + " EP" + text(p.ep),
-                  "TP" + text(s.tp) + " PP" + text(s.pp) + " EP" + text(s.ep) +
-                      (s.cp > 1 ? " CP" + text(s.cp) : ""),
+                  text_of(s),
                   "the guide starts this model here: EP carries the experts, TP is sized by the "
                   "active parameters; simulate both and keep the faster");
     return;
@@ -146,18 +150,16 @@ void advise_environment(const ScenarioSections& sections, Scenario& scenario) {
 
 std::optional<StartingPoint> starting_point(const Model& model, int64_t sequence) {
   if (model.moe.present()) {
-    for (const MoeStart& s : moe_starts)
-      if (model.name == s.model)
-        return StartingPoint{.tp_low = s.tp,
-                             .tp_high = s.tp,
-                             .pp_low = s.pp,
-                             .pp_high = s.pp,
-                             .cp = s.cp,
-                             .ep = s.ep,
-                             .text = "TP" + text(s.tp) + " PP" + text(s.pp) + " EP" + text(s.ep) +
-                                     (s.cp > 1 ? " CP" + text(s.cp) : ""),
-                             .gpus = ""};
-    return std::nullopt;
+    const StartingLayout& s = model.starting_layout;
+    if (!s.present()) return std::nullopt;
+    return StartingPoint{.tp_low = s.tp,
+                         .tp_high = s.tp,
+                         .pp_low = s.pp,
+                         .pp_high = s.pp,
+                         .cp = s.cp,
+                         .ep = s.ep,
+                         .text = text_of(s),
+                         .gpus = ""};
   }
   const auto parameters = static_cast<double>(parameter_count(model, 1));
   for (const DenseStart& s : dense_starts)

@@ -8,6 +8,7 @@
 #include "sim/config/hybrid.h"
 #include "sim/config/mla.h"
 #include "sim/config/moe.h"
+#include "sim/config/starting_layout.h"
 
 namespace stepsim {
 
@@ -71,6 +72,7 @@ struct Model {
     if (!mtp_pattern.empty()) return mtp_pattern;
     return {shape(layers - 1)};
   }
+  StartingLayout starting_layout{};
 };
 
 /// Vocabulary rows after padding to a multiple of `vocab_divisor * tp` (Megatron-Core vocab

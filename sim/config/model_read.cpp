@@ -116,6 +116,7 @@ Model read_architecture(const Reader& config, const std::string& name) {
   const FamilyRow& family = family_of(config);
   Model model;
   model.name = name;
+  model.starting_layout = read_starting_layout(config);
   model.layers = static_cast<int>(required_size(
       config, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, layers_range));
   model.hidden =

@@ -22,7 +22,6 @@
 #include "sim/config/precision.h"
 #include "sim/config/recompute.h"
 #include "sim/config/software.h"
-#include "sim/config/starting_layout.h"
 
 namespace stepsim {
 
@@ -100,7 +99,6 @@ struct Scenario {
   KernelTimes kernel_times;
   Software software;
   LaunchEnv launch_env;
-  StartingLayout starting_layout;
   Doubts doubts;
   bool full_iteration_graph = false;  ///< cuda_graph_impl local, scope full_iteration
   /// CUDA graphs around these parts of a layer; `graph_moe`: everything between its dispatch and

@@ -144,7 +144,6 @@ void read_model_section(const ScenarioSections& sections, Scenario& scenario,
     scenario.model =
         read_architecture(Reader(document, ""),
                           stem == "config" ? found.file.parent_path().filename().string() : stem);
-    scenario.starting_layout = read_starting_layout(Reader(document, ""));
   }
   override_architecture(scenario.model, section, !named);
   // A learned table that nobody sized is as long as the sequence it is trained on.

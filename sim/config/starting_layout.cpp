@@ -1,6 +1,7 @@
 #include "sim/config/starting_layout.h"
 
 #include "sim/config/device_read.h"
+#include "sim/config/reader.h"
 
 namespace stepsim {
 

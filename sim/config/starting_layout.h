@@ -1,9 +1,9 @@
 // Where a guide starts a model's layout: advice to compare with, it moves no result.
 #pragma once
 
-#include "sim/config/reader.h"
-
 namespace stepsim {
+
+class Reader;
 
 /// Sizes of the groups; 0: nothing is said of this model.
 struct StartingLayout {
