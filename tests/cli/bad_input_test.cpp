@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/cli/program.h"
 #include "tests/config/bad_folder.h"
 
 using namespace stepsim;
@@ -39,7 +40,7 @@ TEST_CASE("bad inputs exit 2 with one line and write nothing") {
     CAPTURE(std::string(bad.what));
     const bad::Folder folder(bad);
     const std::string out = folder.path().string() + ".out", err = folder.path().string() + ".err";
-    std::string command = std::string(STEPSIM_PROGRAM) + " run " + quoted(folder.run());
+    std::string command = test::program() + " run " + quoted(folder.run());
     for (const std::string& word : folder.words()) command += " " + quoted(word);
     command += " --json " + quoted((folder.path() / "report.json").string()) + " >" + quoted(out) +
                " 2>" + quoted(err);

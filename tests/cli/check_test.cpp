@@ -17,7 +17,7 @@ const std::string quick_words =
     "train.global_batch_size=8 train.micro_batch_size=1 --cluster dgx-h100 cluster.gpus=4";
 
 int exit_code(const std::string& words) {
-  const std::string command = std::string(STEPSIM_PROGRAM) + " " + words + " >/dev/null 2>&1";
+  const std::string command = program() + " " + words + " >/dev/null 2>&1";
   const int status = std::system(command.c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

@@ -20,7 +20,7 @@ std::pair<int, std::string> refused_words(const std::string& words) {
   const std::filesystem::path err =
       std::filesystem::temp_directory_path() / "stepsim_collective_test.err";
   const int status = std::system(
-      (std::string(STEPSIM_PROGRAM) + " " + words + " >/dev/null 2>" + err.string()).c_str());
+      (program() + " " + words + " >/dev/null 2>" + err.string()).c_str());
   const std::string text = read_text(err.string());
   std::filesystem::remove(err);
   return {WEXITSTATUS(status), text};

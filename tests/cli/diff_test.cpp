@@ -19,7 +19,7 @@ struct Outcome {
   std::string out;  ///< both streams
 };
 Outcome outcome(const std::string& words) {
-  const std::string command = std::string(STEPSIM_PROGRAM) + " " + words + " 2>&1";
+  const std::string command = program() + " " + words + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   Outcome result;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -18,9 +19,15 @@ inline std::string read_text(const std::string& path) {
   return text.str();
 }
 
+/// Its path: this build's, or the one that the environment names.
+inline std::string program() {
+  const char* named = std::getenv("STEPSIM_PROGRAM");
+  return named != nullptr ? named : STEPSIM_PROGRAM;
+}
+
 /// Standard output of the program with these words; it must exit with 0.
 inline std::string output(const std::string& words) {
-  const std::string command = std::string(STEPSIM_PROGRAM) + " " + words;
+  const std::string command = program() + " " + words;
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   std::string text;

@@ -16,7 +16,7 @@ namespace {
 
 int exit_code(const std::string& words) {
   const std::string command =
-      std::string(STEPSIM_PROGRAM) + " " + words + " >/dev/null 2>/tmp/stepsim-search.err";
+      program() + " " + words + " >/dev/null 2>/tmp/stepsim-search.err";
   const int status = std::system(command.c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
