@@ -28,6 +28,8 @@ Examples
   stepsim run --recipe llama32_1b_pretrain_config -tp 2 --cluster dgx-h100:1
   stepsim check run_config.yaml --cluster dgx-h100:8        which settings silently do nothing
   stepsim diff old.yaml new.yaml --cluster dgx-h100:8       which change costs what, through what
+  stepsim sensitivity scenario.json                         what 1 % more of anything gives
+  stepsim explain-measured scenario.json --step-time 9.6s   what would make it so slow
   stepsim explain comm_overlap.tp_comm_overlap
   stepsim list models
   stepsim lesson 1                                          what a bubble is; guess, then see
@@ -253,7 +255,7 @@ int main(int argc, char** argv) {
   run->add_option("--kineto-rank", options.kineto_rank, "the simulated rank that it is of")
       ->type_name("RANK");
   run->add_flag("--why", options.why,
-                "say why communication is exposed: reasons by class, and the worst operations");
+                "say why communication is exposed: reasons, and the worst operations");
   run->add_flag("--timing", options.timing, "add how long the simulation itself took");
   CLI::App* check = app.add_subcommand(
       "check", "resolve, validate, size and fit a scenario without simulating it");

@@ -11,6 +11,10 @@ namespace {
 
 bool kernels(const Scenario& s) { return !s.costs; }
 bool given(const Scenario& s) { return s.costs.has_value(); }
+bool given_transfers(const Scenario& s) {
+  return given(s) && std::any_of(s.costs->p2p_seconds.begin(), s.costs->p2p_seconds.end(),
+                                 [](double seconds) { return seconds > 0; });
+}
 bool several_ranks(const Scenario& s) { return kernels(s) && s.parallel.world() > 1; }
 bool network(const Scenario& s) {
   return several_ranks(s) && s.cluster.links.empty() && s.cluster.gpus > s.cluster.nvlink_domain;
@@ -100,7 +104,7 @@ constexpr std::array<Knob, 14> knob_rows{{
      [](Scenario& s, double f) { s.cluster.device.host_bandwidth *= f; }},
     {"given_kernels", "speed of the given stages", true, 0.05, "declared", given,
      [](Scenario& s, double f) { scale_given_kernels(s, 1 / f); }},
-    {"given_p2p", "speed of the given transfers", true, 0.10, "declared", given,
+    {"given_p2p", "speed of the given transfers", true, 0.10, "declared", given_transfers,
      [](Scenario& s, double f) {
        for (double& time : s.costs->p2p_seconds) time /= f;
      }},
