@@ -305,10 +305,11 @@ std::string guide_text(const std::vector<std::pair<std::string, Plan>>& plans) {
                   (plan.guide_row->figures.step_seconds / best.figures.step_seconds - 1) * 100)
             : "-");
     const std::string settings = settings_text(plan.space, best.layout);
-    out +=
-        fmt::format("{:>28}{} {}{}\n", "",
+    const std::string line =
+        fmt::format("{:>28}{} {}{}", "",
                     plan.guide_row ? mesh_text(plan.guide_row->layout, plan.experts) + " ->" : "->",
                     mesh_text(best.layout, plan.experts), settings.empty() ? "" : ", " + settings);
+    out += clipped_to(line, 100) + "\n";
   }
   return out;
 }
