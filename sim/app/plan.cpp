@@ -333,7 +333,8 @@ int plan(const PlanOptions& options) {
   if (!json.standard()) {
     std::string text;
     if (options.as_overrides) {
-      if (winner != nullptr) text = as_overrides(winner->rows[0].scenario);
+      text = winner != nullptr ? as_overrides(winner->rows[0].scenario)
+                               : "# nothing fits, or not in the time or for the money\n";
     } else {
       for (const Plan& one : plans) text += plan_text(one, question) + "\n";
       if (plans.size() > 1) text += plans_text(plans, question);

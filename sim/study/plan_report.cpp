@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace stepsim {
@@ -42,16 +43,11 @@ std::string row_text(const Plan& plan, const PlanRow& row) {
 
 /// Where the seconds between two steps are, by what the mean rank spends them on, largest first.
 std::string difference_text(const Figures& a, const Figures& b) {
+  std::map<std::string, double> grown;
+  for (const auto& [cause, seconds] : b.ledger) grown[cause] += seconds;
+  for (const auto& [cause, seconds] : a.ledger) grown[cause] -= seconds;
   std::vector<std::pair<double, std::string>> parts;
-  for (const auto& [cause, seconds] : b.ledger) {
-    const auto same = std::find_if(a.ledger.begin(), a.ledger.end(),
-                                   [&](const auto& row) { return row.first == cause; });
-    parts.emplace_back(seconds - (same == a.ledger.end() ? 0 : same->second), cause);
-  }
-  for (const auto& [cause, seconds] : a.ledger)
-    if (std::none_of(b.ledger.begin(), b.ledger.end(),
-                     [&](const auto& row) { return row.first == cause; }))
-      parts.emplace_back(-seconds, cause);
+  for (const auto& [cause, seconds] : grown) parts.emplace_back(seconds, cause);
   std::stable_sort(parts.begin(), parts.end(), [](const auto& x, const auto& y) {
     return std::abs(x.first) > std::abs(y.first);
   });
@@ -309,10 +305,11 @@ std::string guide_text(const std::vector<std::pair<std::string, Plan>>& plans) {
                   (plan.guide_row->figures.step_seconds / best.figures.step_seconds - 1) * 100)
             : "-");
     const std::string settings = settings_text(plan.space, best.layout);
-    out +=
-        fmt::format("{:>28}{} {}{}\n", "",
+    const std::string line =
+        fmt::format("{:>28}{} {}{}", "",
                     plan.guide_row ? mesh_text(plan.guide_row->layout, plan.experts) + " ->" : "->",
                     mesh_text(best.layout, plan.experts), settings.empty() ? "" : ", " + settings);
+    out += clipped_to(line, 100) + "\n";
   }
   return out;
 }
