@@ -117,8 +117,8 @@ void write_headline(Page& page, const Scenario& s, const Report& r) {
               duration(r.interval->low_seconds), duration(r.interval->high_seconds),
               100 * r.interval->level, r.interval->widest);
     page.line(
-        "               counted: kernels, links, host, clocks, releases; not settings that "
-        "were others");
+        "               counted: kernels, links, host, clocks, releases; not a run set up "
+        "otherwise");
   }
   if (r.tokens_per_second_per_gpu && r.model_flops_per_second_per_gpu)
     page.line("Throughput     {:.1f} tokens/s/GPU   {:.1f} model TFLOP/s/GPU",
