@@ -80,7 +80,7 @@ BlockKind kind_of(const Growing& g, bool halves) {
   }
   if (!g.others) return BlockKind::backward_weight;
   return halves && !g.whole && g.first_weight == no_task ? BlockKind::backward_input
-                                                          : BlockKind::backward;
+                                                         : BlockKind::backward;
 }
 
 /// Appends the block; its weight half apart when that follows the rest.
