@@ -13,6 +13,7 @@
 #include "sim/app/output.h"
 #include "sim/app/progress.h"
 #include "sim/base/error.h"
+#include "sim/config/document.h"
 #include "sim/config/files.h"
 #include "sim/report/trace.h"
 #include "sim/study/bisect.h"
@@ -98,7 +99,13 @@ Sides sides_of(const DiffWords& words) {
     throw Error(
         "<command line>", "/inputs",
         "expected a second scenario, or key=value words that change '" + printable(sides.a) + "'");
-  for (const std::string* file : {&words.json_file, &words.trace_file})
+  const std::string* outputs[] = {&words.json_file, &words.trace_file, &words.html_file};
+  for (size_t i = 0; i < 3; ++i)
+    for (size_t k = i + 1; k < 3; ++k)
+      if (!outputs[i]->empty() && !outputs[k]->empty() && same_file(*outputs[i], *outputs[k]))
+        throw Error("<command line>", "/inputs",
+                    "two outputs would both be '" + printable(*outputs[i]) + "'");
+  for (const std::string* file : {&words.json_file, &words.trace_file, &words.html_file})
     for (const std::string* side : {&sides.a, &sides.b})
       if (!file->empty() && !side->empty() && same_file(*file, *side))
         throw Error("<command line>", "/inputs",
@@ -135,13 +142,15 @@ DiffOptions options_of(const DiffWords& words) {
 /// The text that was asked for, where nothing else takes standard output.
 void write_text(const DiffWords& words, const std::string& json, const std::string& text) {
   if (!words.json_file.empty()) write_all(words.json_file, json);
-  if (words.json_file != "-" && words.trace_file != "-") write_all("-", text);
+  if (words.json_file != "-" && words.trace_file != "-" && words.html_file != "-")
+    write_all("-", text);
 }
 
 int diff_tables(const DiffWords& words, const Sides& sides, const DataPaths& data,
                 const Gate& gate) {
-  if (!words.trace_file.empty())
-    throw Error("<command line>", "/--trace", "is for two scenarios, not for two folders");
+  if (!words.trace_file.empty() || !words.html_file.empty())
+    throw Error("<command line>", words.html_file.empty() ? "/--trace" : "/--html",
+                "is for two scenarios, not for two folders");
   const DiffTable table = diff_folders(
       sides.a, sides.b,
       [&](const std::string& path) { return read_side(path, words, sides.overrides, data); }, data,
@@ -167,6 +176,10 @@ void add_diff(CLI::App& app, DiffWords& words) {
   command
       ->add_option("--trace", words.trace_file,
                    "write both timelines as one Chrome trace, A's processes before B's")
+      ->type_name("FILE");
+  command
+      ->add_option("--html", words.html_file,
+                   "write a page with waterfalls by change and by cause (- = standard output)")
       ->type_name("FILE");
   command
       ->add_option("--fail-above", words.fail_above,
@@ -219,6 +232,7 @@ int diff(const DiffWords& words) {
     write_traces(trace.stream(), steps);
     trace.close();
   }
+  if (!words.html_file.empty()) write_all(words.html_file, diff_html(found));
   const std::vector<std::string> missed = misses(found, gate);
   std::string text = words.markdown ? diff_markdown(found) : diff_text(found);
   if (!missed.empty() && words.markdown)

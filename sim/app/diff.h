@@ -14,7 +14,7 @@ namespace stepsim::app {
 struct DiffWords {
   std::vector<std::string> inputs;  ///< A, B and section.key=value, in any order
   std::string cluster, dialect;
-  std::string json_file, trace_file;
+  std::string json_file, trace_file, html_file;
   bool markdown = false, exact = false;
   std::string fail_above;            ///< "2%" or "50 ms"
   std::vector<std::string> fail_on;  ///< silent, error, does-not-fit

@@ -8,7 +8,7 @@ namespace {
 
 std::vector<bool> bits(size_t set, size_t n) {
   std::vector<bool> in(n);
-  for (size_t i = 0; i < n; ++i) in[i] = (set >> i & 1) != 0;
+  for (size_t i = 0; i < std::min<size_t>(n, 63); ++i) in[i] = (set >> i & 1) != 0;
   return in;
 }
 
@@ -21,12 +21,19 @@ class Attributing {
 
   Attribution run() {
     find_players();
+    if (size() > options_.most_exact) set_dormant_aside();
     mixtures_.know(made({}), ends_.a_seconds);
     mixtures_.know(made(std::vector<bool>(size(), true)), ends_.b_seconds);
     // A mixture that is accepted and cannot finish merges players too.
     while (!attribute()) {
     }
     result_.simulated = mixtures_.simulated();
+    for (const std::vector<size_t>& player : dormant_) {
+      result_.players.push_back(player);
+      result_.shares.push_back(0);
+      if (!result_.errors.empty()) result_.errors.push_back(0);
+    }
+    result_.dormant = dormant_.size();
     return std::move(result_);
   }
 
@@ -34,7 +41,36 @@ class Attributing {
   size_t size() const { return result_.players.size(); }
   /// The mixture of all changes that these players make.
   Subset made(const std::vector<bool>& in) const {
-    return in.empty() ? Subset(changes_, false) : made_by(result_.players, changes_, in);
+    if (in.empty()) return Subset(changes_, false);
+    Subset set = made_by(result_.players, changes_, in);
+    // Dormant changes go with the majority, so that both ends are whole and either is as good.
+    const auto count = 2 * static_cast<size_t>(std::count(in.begin(), in.end(), true));
+    const bool most = count == in.size() ? in.front() : count > in.size();
+    for (const std::vector<size_t>& player : dormant_)
+      for (const size_t c : player) set[c] = most;
+    return set;
+  }
+
+  /// Of many players, those that change nothing alone and nothing on top of all others.
+  void set_dormant_aside() {
+    const size_t n = size();
+    std::vector<Subset> sets{made(bits(0, n)), made(std::vector<bool>(n, true))};
+    for (size_t i = 0; i < n; ++i) {
+      std::vector<bool> in(n, false);
+      in[i] = true;
+      sets.push_back(made(in));
+      in.flip();
+      sets.push_back(made(in));
+    }
+    const auto seconds = mixtures_.steps(sets, Rounds{1});
+    Players live;
+    for (size_t i = 0; i < n; ++i) {
+      const bool nothing = seconds[2 + 2 * i] && seconds[2 + 2 * i] == seconds[0] &&
+                           seconds[3 + 2 * i] && seconds[3 + 2 * i] == seconds[1];
+      (nothing ? dormant_ : live).push_back(result_.players[i]);
+    }
+    if (live.empty()) std::swap(live, dormant_);
+    result_.players = std::move(live);
   }
 
   void find_players() {
@@ -68,8 +104,8 @@ class Attributing {
     return tasks;
   }
 
-  /// Combinations at that cost are within what may be simulated. Short steps may cost more: they are
-  /// what makes up to ten changes exact.
+  /// Combinations at that cost are within what may be simulated. Short steps may cost more: they
+  /// are what makes up to ten changes exact.
   bool affordable(double combinations, Rounds rounds) const {
     return combinations * cost(rounds) <= options_.most_tasks * (rounds == Rounds::whole ? 1 : 2.2);
   }
@@ -207,6 +243,7 @@ class Attributing {
   const std::vector<size_t>& live_;
   const Ends& ends_;
   const AttributionOptions& options_;
+  Players dormant_;  ///< set aside
   Attribution result_{};
 };
 

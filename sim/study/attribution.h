@@ -4,7 +4,9 @@
 // combination is simulated: whole where that costs little, else told from short steps (mixtures.h)
 // as long as these agree with whole ones to a thousandth of the difference. Beyond, or where even
 // that costs too much, random orders are (Castro et al. 2009), each with its reverse, and the
-// standard error is said. What costs too much is counted in tasks: no clock decides a result.
+// standard error is said. Of more than ten, those that change nothing alone and nothing on top of
+// all others are set aside first. What costs too much is counted in tasks: no clock decides a
+// result.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +42,8 @@ struct Attribution {
   std::vector<Interaction> pairs;  ///< all of them; empty where orders were sampled
   size_t combinations = 0, simulated = 0;  ///< mixtures; different steps among them
   size_t orders = 0;                       ///< random ones
-  bool shortened = false;                  ///< steps were told from short ones
+  size_t dormant = 0;  ///< players, the last ones, that were seen to change nothing and set aside
+  bool shortened = false;        ///< steps were told from short ones
   double deviation_seconds = 0;  ///< the largest of a short step from a whole one, where both ran
 };
 

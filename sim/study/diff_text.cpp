@@ -39,13 +39,20 @@ void write_sides(Page& page, const Diff& d) {
 void write_changes(Page& page, const Diff& d) {
   if (d.by_change.empty()) return;
   page.blank();
-  page.line("{:<72}{:>14}{:>10}", "By change", "step", "share");
-  constexpr size_t most = 10, width = 70;
+  constexpr size_t most = 10;
+  const size_t width = d.attribution.errors.empty() ? 70 : 60;  // room for the errors
+  page.line("{:<{}}{:>14}{:>10}", "By change", width + 2, "step", "share");
   double rest = 0;
-  for (size_t i = 0; i < d.by_change.size(); ++i) {
-    const ChangeShare& share = d.by_change[i];
-    if (i >= most) {
+  size_t rows = 0, others = 0;
+  std::vector<std::string> idle;
+  for (const ChangeShare& share : d.by_change) {
+    if (share.delta_seconds == 0 && share.error_seconds == 0) {
+      for (const size_t c : share.changes) idle.push_back(d.requested[c].key);
+      continue;
+    }
+    if (rows++ >= most) {
       rest += share.delta_seconds;
+      ++others;
       continue;
     }
     std::string text = words::change(d, share);
@@ -53,19 +60,22 @@ void write_changes(Page& page, const Diff& d) {
     const std::string part = fmt::format("{:.1f} %", share_of(d, share.delta_seconds) * 100);
     if (text.size() > width && share.changes.size() > 1) {
       page.list("  ", {words::change(d, ChangeShare{{share.changes[0]}, 0, 0, {}}) + ", with:"}, 1);
+      std::vector<std::string> others_of_it;
       for (size_t c = 1; c < share.changes.size(); ++c)
-        page.list("    ", {words::change(d, ChangeShare{{share.changes[c]}, 0, 0, {}})}, 1);
+        others_of_it.push_back(words::change(d, ChangeShare{{share.changes[c]}, 0, 0, {}}));
+      page.list("    ", others_of_it, 4);
       text = "    (only together)";
     }
     if (text.size() > width) text = text.substr(0, width - 3) + "...";
     page.line("  {:<{}}{:>14}{:>10}  {}", text, width, seconds, part,
               share.error_seconds > 0 ? fmt::format("+-{:.1f}", share.error_seconds * 1e3) : "");
     const std::vector<std::string> more = words::consequences(d, share);
-    if (!more.empty()) page.list("      in effect: ", more, 3);
+    if (!more.empty()) page.list("      in effect: ", more, d.by_change.size() > 5 ? 1 : 3);
   }
-  if (d.by_change.size() > most)
-    page.line("  {:<{}}{:>14}", fmt::format("{} more changes", d.by_change.size() - most), width,
+  if (others > 0)
+    page.line("  {:<{}}{:>14}", fmt::format("{} more changes", others), width,
               words::delta(rest, d.a.report.step_seconds));
+  if (!idle.empty()) page.list("  without effect on the step: ", idle, 2);
   for (size_t i = 0; i < d.pairs.size() && i < 3; ++i) {
     const PairShare& p = d.pairs[i];
     page.paragraph("  together: ",

@@ -127,7 +127,8 @@ std::string method(const Diff& diff) {
         a.orders, a.combinations);
   else
     text = fmt::format("Shapley values, exact: all {} combinations of {} {}", a.combinations,
-                       a.players.size(), a.players.size() == 1 ? "change" : "changes");
+                       a.players.size() - a.dormant,
+                       a.players.size() - a.dormant == 1 ? "change" : "changes");
   if (a.shortened)
     text += fmt::format(
         "; steady microbatches told from short steps, which agree with whole "

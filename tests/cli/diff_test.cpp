@@ -159,6 +159,17 @@ TEST_CASE("both timelines in one trace, from time 0, with processes of their own
   CHECK(first.at(1) == first.at(5));
 }
 
+TEST_CASE("a page of its own: bars from A to B, nothing loaded, nothing of a name acted on") {
+  const std::string page =
+      output("diff scenarios/zb-h1-4x8.json -gb 9 'model.x=<script>' --html -");
+  CHECK(page.starts_with("<!doctype html>"));
+  CHECK(page.find("Step time 27.000 ms to 30.000 ms: +3.00 ms (+11.11 %)") != std::string::npos);
+  CHECK(page.find("<script>") == std::string::npos);
+  for (const char* foreign : {"http:", "https:", "src=", "@import"})
+    CHECK_MESSAGE(page.find(foreign) == std::string::npos, foreign);
+  CHECK(page.find("role=\"img\"") != std::string::npos);
+}
+
 TEST_CASE("bisect names the changes that explain most") {
   const std::string text = output("bisect " + pair("several") + " --share 80%");
   CHECK(text.find("comm_overlap.tp_comm_overlap true -> false") != std::string::npos);

@@ -10,6 +10,14 @@
 using namespace stepsim;
 using stepsim::test::graph_of;
 
+namespace {
+
+struct Edit {
+  std::string from, to;
+};
+
+}  // namespace
+
 TEST_CASE("a digest tells graphs apart by anything that moves a step, and by nothing else") {
   const std::string whole = R"(link nic 10
     pool sm 8
@@ -27,13 +35,12 @@ TEST_CASE("a digest tells graphs apart by anything that moves a step, and by not
   };
   std::set<Digest> seen{of(whole)};
   CHECK(seen.contains(of(whole)));
-  for (const auto& [from, to] :
-       {std::pair{"nic 10", "nic 11"}, std::pair{"sm 8\n", "sm 9\n"}, std::pair{"a 3", "a 3.5"},
-        std::pair{"@tp", "@compute"}, std::pair{" after a", ""},
-        std::pair{"start+0.5", "start+0.25"}, std::pair{"latency 1", "latency 2"},
-        std::pair{"nic 5", "nic 6"}, std::pair{" x2", ""}, std::pair{"runs sm 8", "runs sm 7"},
-        std::pair{"in 16", "in 17"}, std::pair{"g 4 @compute", "g 4"}}) {
-    CAPTURE(from);
-    CHECK(seen.insert(changed(from, to)).second);
+  for (const Edit& e :
+       {Edit{"nic 10", "nic 11"}, Edit{"sm 8\n", "sm 9\n"}, Edit{"a 3", "a 3.5"},
+        Edit{"@tp", "@compute"}, Edit{" after a", ""}, Edit{"start+0.5", "start+0.25"},
+        Edit{"latency 1", "latency 2"}, Edit{"nic 5", "nic 6"}, Edit{" x2", ""},
+        Edit{"runs sm 8", "runs sm 7"}, Edit{"in 16", "in 17"}, Edit{"g 4 @compute", "g 4"}}) {
+    CAPTURE(e.from);
+    CHECK(seen.insert(changed(e.from, e.to)).second);
   }
 }
