@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/math/tools/toms748_solve.hpp>
 #include <cmath>
+#include <mutex>
 
 #include "sim/base/error.h"
 #include "sim/study/knob.h"
@@ -235,7 +236,8 @@ double Inverse::own_distance() const {
   return own_sigma > 0 ? std::abs(std::log(measured_seconds / predicted_seconds)) / own_sigma : 0;
 }
 
-Inverse explain_step(const Scenario& scenario, double measured_seconds, const Reread& reread) {
+Inverse explain_step(const Scenario& scenario, double measured_seconds, const Reread& reread,
+                     const Progress& progress) {
   const auto base = simulate(scenario);
   const Simulation* sim = std::get_if<Simulation>(&base);
   if (sim == nullptr) throw Error(scenario.file, "", "the step cannot finish");
@@ -254,6 +256,8 @@ Inverse explain_step(const Scenario& scenario, double measured_seconds, const Re
   if (std::abs(std::log(measured_seconds / base_seconds)) <= tolerance) return found;
   std::vector<Candidate> all = candidates(scenario, measured_seconds > base_seconds, reread);
   std::vector<size_t> simulations(all.size());
+  std::mutex telling;
+  size_t done = 0;
   on_all_cores(all.size(), [&](size_t i) {
     try {
       if (all[i].whole)
@@ -264,6 +268,8 @@ Inverse explain_step(const Scenario& scenario, double measured_seconds, const Re
       all[i].row.possible = false;
       all[i].row.note = error.message();
     }
+    const std::lock_guard lock(telling);
+    if (progress) progress(++done, all.size());
   });
   for (size_t i = 0; i < all.size(); ++i) {
     found.simulations += simulations[i];
