@@ -11,6 +11,7 @@
 
 #include "sim/app/options.h"
 #include "sim/app/output.h"
+#include "sim/app/terminal.h"
 #include "sim/base/error.h"
 #include "sim/base/quantity.h"
 #include "sim/study/compared.h"
@@ -64,7 +65,7 @@ int explain_measured(const MeasuredOptions& options) {
     more.overrides.insert(more.overrides.end(), overrides.begin(), overrides.end());
     return read_input(more, Strictness::first_error);
   };
-  const Inverse found = explain_step(scenario, *measured, reread);
+  const Inverse found = explain_step(scenario, *measured, reread, terminal_progress("candidates"));
   if (json.asked()) {
     nlohmann::ordered_json body = nlohmann::ordered_json::parse(inverse_json(scenario, found));
     if (recording) body["trace"] = compared_json(*recording, *predicted);

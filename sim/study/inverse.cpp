@@ -235,7 +235,8 @@ double Inverse::own_distance() const {
   return own_sigma > 0 ? std::abs(std::log(measured_seconds / predicted_seconds)) / own_sigma : 0;
 }
 
-Inverse explain_step(const Scenario& scenario, double measured_seconds, const Reread& reread) {
+Inverse explain_step(const Scenario& scenario, double measured_seconds, const Reread& reread,
+                     const Progress& progress) {
   const auto base = simulate(scenario);
   const Simulation* sim = std::get_if<Simulation>(&base);
   if (sim == nullptr) throw Error(scenario.file, "", "the step cannot finish");
@@ -254,7 +255,7 @@ Inverse explain_step(const Scenario& scenario, double measured_seconds, const Re
   if (std::abs(std::log(measured_seconds / base_seconds)) <= tolerance) return found;
   std::vector<Candidate> all = candidates(scenario, measured_seconds > base_seconds, reread);
   std::vector<size_t> simulations(all.size());
-  for_each_piece(all.size(), core_count(), [&](size_t i) {
+  const auto turn = [&](size_t i) {
     try {
       if (all[i].whole)
         try_switch(all[i], base_seconds, measured_seconds, found.own_sigma, simulations[i]);
@@ -264,7 +265,8 @@ Inverse explain_step(const Scenario& scenario, double measured_seconds, const Re
       all[i].row.possible = false;
       all[i].row.note = error.message();
     }
-  });
+  };
+  for_each_piece(all.size(), core_count(), turn, progress);
   for (size_t i = 0; i < all.size(); ++i) {
     found.simulations += simulations[i];
     found.rows.push_back(std::move(all[i].row));

@@ -44,7 +44,9 @@ struct Inverse {
 using Reread = std::function<Scenario(const std::vector<std::string>& overrides)>;
 
 /// Throws Error where the scenario itself cannot be simulated. `reread` empty: no switches.
-Inverse explain_step(const Scenario& scenario, double measured_seconds, const Reread& reread = {});
+/// `progress` counts candidates.
+Inverse explain_step(const Scenario& scenario, double measured_seconds, const Reread& reread = {},
+                     const Progress& progress = {});
 
 std::string inverse_text(const Inverse& found);
 std::string inverse_json(const Scenario& scenario, const Inverse& found);
