@@ -11,7 +11,7 @@
 
 #include "sim/app/options.h"
 #include "sim/app/output.h"
-#include "sim/app/terminal.h"
+#include "sim/app/progress.h"
 #include "sim/base/error.h"
 #include "sim/base/quantity.h"
 #include "sim/study/compared.h"

@@ -46,10 +46,6 @@ void HardwareFile::set(const std::string& pointer, double value, const std::stri
   if (!source.empty()) (*root_)["sources"][pointer] = source;
 }
 
-bool HardwareFile::has_source(const std::string& pointer) const {
-  return root_->contains("sources") && (*root_)["sources"].contains(pointer);
-}
-
 std::string HardwareFile::text() const { return root_->dump(2) + "\n"; }
 
 }  // namespace stepsim

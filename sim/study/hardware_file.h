@@ -21,7 +21,6 @@ class HardwareFile {
   /// speaks for it there goes on to.
   void set(const std::string& pointer, double value, const std::string& unit,
            const std::string& source);
-  bool has_source(const std::string& pointer) const;
   std::string text() const;
 
  private:

@@ -53,7 +53,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// "h100 fp8-cs" of "llama3-70b|h100|fp8-cs|megatron-bridge": what a machine does in one type.
+/// "h100 fp8-cs" of "a model|h100|fp8-cs|a source": what a machine does in one type.
 std::string kind_of(const std::string& group) {
   std::vector<std::string> parts{""};
   for (const char c : group)
