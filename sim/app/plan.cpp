@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/search_flags.h"
 #include "sim/app/output.h"
 #include "sim/app/progress.h"
+#include "sim/app/search_flags.h"
 #include "sim/base/error.h"
 #include "sim/config/document.h"
 #include "sim/config/files.h"
@@ -185,8 +185,8 @@ class Planner {
       progress_.show(what, done, of);
     };
   }
-  Plan operator()(const PlanRequest& request, int gpus) {
-    Plan result = plan(request, gpus, run_);
+  LayoutPlan operator()(const PlanRequest& request, int gpus) {
+    LayoutPlan result = plan(request, gpus, run_);
     progress_.clear();
     judged_ += result.layouts;
     return result;
@@ -210,10 +210,10 @@ class Planner {
 };
 
 /// Doubles the GPUs from the fewest that could be in time at the peak of their GEMMs.
-std::vector<Plan> plans_in_time(const PlanRequest& request, const RunQuestion& question,
-                                Planner& planner) {
+std::vector<LayoutPlan> plans_in_time(const PlanRequest& request, const RunQuestion& question,
+                                      Planner& planner) {
   constexpr int most = 1 << 17;
-  std::vector<Plan> plans;
+  std::vector<LayoutPlan> plans;
   for (int gpus = question.gpus_per_host; gpus <= most && !Interrupt::asked(); gpus *= 2) {
     // Twice the GPUs are at most twice as fast: a size that misses by more is not searched for.
     if (!plans.empty() && !plans.back().rows.empty()) {
@@ -228,7 +228,7 @@ std::vector<Plan> plans_in_time(const PlanRequest& request, const RunQuestion& q
   return plans;
 }
 
-void save_winner(const std::string& file, const Plan& plan) {
+void save_winner(const std::string& file, const LayoutPlan& plan) {
   if (file.empty()) return;
   nlohmann::ordered_json scenario = nlohmann::ordered_json::parse(plan.rows[0].scenario);
   scenario.erase("measured");
@@ -273,7 +273,7 @@ int guide_report(const PlanOptions& options, Planner& planner) {
     std::erase_if(cases, [&](const Case& c) {
       return std::find(options.only.begin(), options.only.end(), c.model) == options.only.end();
     });
-  std::vector<std::pair<std::string, Plan>> plans;
+  std::vector<std::pair<std::string, LayoutPlan>> plans;
   for (const Case& c : cases) {
     if (Interrupt::asked()) break;
     PlanOptions one = options;
@@ -286,7 +286,7 @@ int guide_report(const PlanOptions& options, Planner& planner) {
     try {
       plans.emplace_back(c.model, planner(request_of(one, gpus), c.gpus));
     } catch (const Error& error) {
-      Plan none;
+      LayoutPlan none;
       none.gpus = c.gpus;
       none.guide = error.message();
       plans.emplace_back(c.model, std::move(none));
@@ -307,15 +307,15 @@ int plan(const PlanOptions& options) {
   if (solve) gpus = {1024};
   const PlanRequest request = request_of(options, gpus);
   const RunQuestion question = question_of(options, request);
-  std::vector<Plan> plans;
+  std::vector<LayoutPlan> plans;
   if (solve)
     plans = plans_in_time(request, question, planner);
   else
     for (int count : gpus)
       if (!Interrupt::asked()) plans.push_back(planner(request, count));
   // The fewest GPUs that are in time and in budget; without such a question the fastest.
-  const Plan* winner = nullptr;
-  for (const Plan& one : plans) {
+  const LayoutPlan* winner = nullptr;
+  for (const LayoutPlan& one : plans) {
     if (one.rows.empty()) continue;
     const auto run = planned_run(one, question);
     if (run && (!run->in_time || !run->in_budget)) continue;
@@ -336,7 +336,7 @@ int plan(const PlanOptions& options) {
       text = winner != nullptr ? as_overrides(winner->rows[0].scenario)
                                : "# nothing fits, or not in the time or for the money\n";
     } else {
-      for (const Plan& one : plans) text += plan_text(one, question) + "\n";
+      for (const LayoutPlan& one : plans) text += plan_text(one, question) + "\n";
       if (plans.size() > 1) text += plans_text(plans, question);
       if (solve && winner != nullptr)
         text += fmt::format("{} GPUs do it in {}\n", winner->gpus, options.target);

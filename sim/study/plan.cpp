@@ -42,7 +42,7 @@ class Search {
       candidates_.push_back({.layout = std::move(layout)});
   }
 
-  Plan run() && {
+  LayoutPlan run() && {
     size_up();
     simulate_best_first();
     stand();
@@ -235,12 +235,12 @@ class Search {
   int64_t sequence_ = 0;
   std::atomic<double> capacity_ = 0;
   std::vector<Candidate> candidates_;
-  Plan plan_;
+  LayoutPlan plan_;
 };
 
 }  // namespace
 
-Plan plan(const PlanRequest& request, int gpus, const PlanRun& run) {
+LayoutPlan plan(const PlanRequest& request, int gpus, const PlanRun& run) {
   return Search(request, gpus, run).run();
 }
 

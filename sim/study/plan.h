@@ -57,7 +57,7 @@ struct Standing {
   size_t faster = 0, maybe_faster = 0;
 };
 
-struct Plan {
+struct LayoutPlan {
   int gpus = 0;
   LayoutSpace space;
   bool experts = false;
@@ -73,7 +73,7 @@ struct Plan {
   std::optional<PlanRow> guide_row;  ///< the fastest layout that it means and that fits
   std::optional<Standing> standing;
 };
-Plan plan(const PlanRequest& request, int gpus, const PlanRun& run);
+LayoutPlan plan(const PlanRequest& request, int gpus, const PlanRun& run);
 
 /// Base of a model that is known by name: what Megatron-Bridge's recipes have in common.
 std::string base_of_model(const std::string& model, const std::string& cluster, int gpus,

@@ -31,7 +31,7 @@ std::string clipped_to(const std::string& text, size_t most) {
   return text.size() <= most ? text : text.substr(0, most - 2) + "..";
 }
 
-std::string row_text(const Plan& plan, const PlanRow& row) {
+std::string row_text(const LayoutPlan& plan, const PlanRow& row) {
   const Figures& f = row.figures;
   std::string layout = mesh_text(row.layout, plan.experts);
   const std::string settings = settings_text(plan.space, row.layout);
@@ -61,7 +61,7 @@ std::string difference_text(const Figures& a, const Figures& b) {
   return text.empty() ? "no cause differs by more than 0.01 % of the step" : text;
 }
 
-std::string run_text(const Plan& plan, const RunQuestion& question) {
+std::string run_text(const LayoutPlan& plan, const RunQuestion& question) {
   const std::optional<PlannedRun> run = planned_run(plan, question);
   if (!run) return "";
   std::string out =
@@ -84,7 +84,7 @@ std::string run_text(const Plan& plan, const RunQuestion& question) {
   return out;
 }
 
-std::string standing_text(const Plan& plan) {
+std::string standing_text(const LayoutPlan& plan) {
   const Standing& s = *plan.standing;
   if (s.outcome.failed())
     return fmt::format("\nGiven layout   cannot run: {} {}\n", s.outcome.failure_pointer,
@@ -118,7 +118,7 @@ std::string standing_text(const Plan& plan) {
   return out;
 }
 
-Ordered row_json(const Plan& plan, const PlanRow& row) {
+Ordered row_json(const LayoutPlan& plan, const PlanRow& row) {
   return {{"gpus", plan.gpus},
           {"layout", mesh_text(row.layout, plan.experts)},
           {"settings", settings_text(plan.space, row.layout)},
@@ -152,7 +152,7 @@ Ordered run_json(const std::optional<PlannedRun>& run) {
 
 }  // namespace
 
-std::optional<PlannedRun> planned_run(const Plan& plan, const RunQuestion& q) {
+std::optional<PlannedRun> planned_run(const LayoutPlan& plan, const RunQuestion& q) {
   if (!q.tokens || plan.rows.empty()) return std::nullopt;
   PlannedRun run;
   const Parts parts{.gpus = plan.gpus,
@@ -165,7 +165,7 @@ std::optional<PlannedRun> planned_run(const Plan& plan, const RunQuestion& q) {
   return run;
 }
 
-std::string plan_text(const Plan& plan, const RunQuestion& question) {
+std::string plan_text(const LayoutPlan& plan, const RunQuestion& question) {
   std::string out = fmt::format(
       "{} GPUs: {} layouts, of which {} do not fit, {} simulated, {} provably slower\n", plan.gpus,
       thousands(static_cast<double>(plan.layouts)), thousands(static_cast<double>(plan.infeasible)),
@@ -199,11 +199,11 @@ std::string plan_text(const Plan& plan, const RunQuestion& question) {
   return out + run_text(plan, question);
 }
 
-std::string plans_text(const std::vector<Plan>& plans, const RunQuestion& question) {
+std::string plans_text(const std::vector<LayoutPlan>& plans, const RunQuestion& question) {
   std::string out = "  GPUs        step  tok/s/GPU     MFU";
   out +=
       question.tokens ? "     days   GPU-hours       money   layout\n" : "      memory  layout\n";
-  for (const Plan& plan : plans) {
+  for (const LayoutPlan& plan : plans) {
     if (plan.rows.empty()) {
       out += fmt::format("{:>6}  no layout fits\n", plan.gpus);
       continue;
@@ -225,12 +225,12 @@ std::string plans_text(const std::vector<Plan>& plans, const RunQuestion& questi
   return out;
 }
 
-std::string plans_json(const std::vector<Plan>& plans, const RunQuestion& question) {
+std::string plans_json(const std::vector<LayoutPlan>& plans, const RunQuestion& question) {
   Ordered out;
   out["schema"] = "stepsim.plan/1";
   out["version"] = STEPSIM_VERSION;
   size_t layouts = 0, simulated = 0, pruned = 0, infeasible = 0;
-  for (const Plan& plan : plans) {
+  for (const LayoutPlan& plan : plans) {
     layouts += plan.layouts;
     simulated += plan.simulated;
     pruned += plan.pruned();
@@ -241,11 +241,11 @@ std::string plans_json(const std::vector<Plan>& plans, const RunQuestion& questi
   out["pruned"] = pruned;
   out["infeasible"] = infeasible;
   out["complete"] =
-      std::all_of(plans.begin(), plans.end(), [](const Plan& plan) { return plan.complete; });
+      std::all_of(plans.begin(), plans.end(), [](const LayoutPlan& plan) { return plan.complete; });
   out["rows"] = Ordered::array();
   out["frontier"] = Ordered::array();
   out["by_gpus"] = Ordered::array();
-  for (const Plan& plan : plans) {
+  for (const LayoutPlan& plan : plans) {
     for (size_t i = 0; i < plan.ranked; ++i) out["rows"].push_back(row_json(plan, plan.rows[i]));
     for (size_t i : plan.frontier) out["frontier"].push_back(row_json(plan, plan.rows[i]));
     Ordered one{{"gpus", plan.gpus},
@@ -284,7 +284,7 @@ std::string as_overrides(const std::string& scenario) {
   return out;
 }
 
-std::string guide_text(const std::vector<std::pair<std::string, Plan>>& plans) {
+std::string guide_text(const std::vector<std::pair<std::string, LayoutPlan>>& plans) {
   std::string out =
       "model                 GPUs  the guide starts with         its best      the plan's choice  "
       "faster by\n";

@@ -24,16 +24,16 @@ struct PlannedRun {
   RunCost cost;
   bool in_budget = true, in_time = true;
 };
-std::optional<PlannedRun> planned_run(const Plan& plan, const RunQuestion& question);
+std::optional<PlannedRun> planned_run(const LayoutPlan& plan, const RunQuestion& question);
 
 /// Table, frontier, why the first beats the second, the guide's start, the run.
-std::string plan_text(const Plan& plan, const RunQuestion& question);
+std::string plan_text(const LayoutPlan& plan, const RunQuestion& question);
 /// One line a plan: several numbers of GPUs, compared.
-std::string plans_text(const std::vector<Plan>& plans, const RunQuestion& question);
-std::string plans_json(const std::vector<Plan>& plans, const RunQuestion& question);
+std::string plans_text(const std::vector<LayoutPlan>& plans, const RunQuestion& question);
+std::string plans_json(const std::vector<LayoutPlan>& plans, const RunQuestion& question);
 /// Bridge's dotted overrides of a scenario, one a line.
 std::string as_overrides(const std::string& scenario);
 /// What the plan chooses beside what the guide says, one line a plan.
-std::string guide_text(const std::vector<std::pair<std::string, Plan>>& plans);
+std::string guide_text(const std::vector<std::pair<std::string, LayoutPlan>>& plans);
 
 }  // namespace stepsim

@@ -115,7 +115,7 @@ TEST_CASE("layouts of two GPUs, by hand") {
   request.words.push_back("comm_overlap.tp_comm_overlap=true");
   request.axes = {parse_axis("train.micro_batch_size=1", "--vary"),
                   parse_axis("ddp.use_distributed_optimizer=true", "--vary")};
-  const Plan result = plan(request, 2, {.threads = 1});
+  const LayoutPlan result = plan(request, 2, {.threads = 1});
   // DP2; CP2; TP2; PP2 with VP 1 and 2 of four layers (two microbatches).
   CHECK(result.layouts + result.refused == 5);
   CHECK(result.refused == 0);
@@ -123,9 +123,9 @@ TEST_CASE("layouts of two GPUs, by hand") {
 
 TEST_CASE("brute force over the same space finds the same, with fewer simulations") {
   PlanRequest request = small_request();
-  const Plan pruned = plan(request, 4, {.threads = 2});
+  const LayoutPlan pruned = plan(request, 4, {.threads = 2});
   request.brute_force = true;
-  const Plan all = plan(request, 4, {.threads = 1});
+  const LayoutPlan all = plan(request, 4, {.threads = 1});
   CHECK(all.simulated == all.feasible());
   CHECK(all.layouts == pruned.layouts);
   CHECK(pruned.simulated < all.simulated);
@@ -155,7 +155,7 @@ TEST_CASE("the result does not depend on threads; its winner reads back") {
                              .failures = {},
                              .checkpoints = {},
                              .watts_per_gpu = {}};
-  const Plan one = plan(request, 4, {.threads = 1}), three = plan(request, 4, {.threads = 3});
+  const LayoutPlan one = plan(request, 4, {.threads = 1}), three = plan(request, 4, {.threads = 3});
   CHECK(plans_json({one}, question) == plans_json({three}, question));
   CHECK(plan_text(one, question) == plan_text(three, question));
   REQUIRE(one.standing);
