@@ -58,7 +58,7 @@ TEST_CASE("bad measurements are one line with file, place and reason") {
   const std::string log = place.put("all_reduce.log", "srun: error: task 0 exited\n");
   const std::pair<std::string, std::string> cases[] = {
       {"calibrate --collectives " + log, "/--cluster: is required"},
-      {"calibrate --cluster dgx-h100 --collectives " + log, "all_reduce.log: holds no table"},
+      {"calibrate --cluster dgx-h100 --collectives " + log, "all_reduce.log#: holds no table"},
       {"calibrate --cluster dgx-h100", "/--collectives: is required"},
       {"calibrate --cluster no-such --collectives " + log, "unknown system 'no-such'"},
       {"calibrate", "/--kernels: is required"},
