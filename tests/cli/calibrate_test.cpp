@@ -30,7 +30,7 @@ struct Workplace {
 std::pair<int, std::string> refused_calibration(const Workplace& place, const std::string& words) {
   const std::string err = place.at("err");
   const int status =
-      std::system((std::string(STEPSIM_PROGRAM) + " " + words + " >/dev/null 2>" + err).c_str());
+      std::system((program() + " " + words + " >/dev/null 2>" + err).c_str());
   return {WEXITSTATUS(status), read_text(err)};
 }
 

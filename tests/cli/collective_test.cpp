@@ -19,8 +19,8 @@ namespace {
 std::pair<int, std::string> refused_words(const std::string& words) {
   const std::filesystem::path err =
       std::filesystem::temp_directory_path() / "stepsim_collective_test.err";
-  const int status = std::system(
-      (program() + " " + words + " >/dev/null 2>" + err.string()).c_str());
+  const int status =
+      std::system((program() + " " + words + " >/dev/null 2>" + err.string()).c_str());
   const std::string text = read_text(err.string());
   std::filesystem::remove(err);
   return {WEXITSTATUS(status), text};

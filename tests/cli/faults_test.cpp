@@ -20,10 +20,6 @@ std::string faults_line(const std::string& words) {
   return all;
 }
 
-bool tells(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("a degraded link makes no rank late, and the report names the link") {

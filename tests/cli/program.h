@@ -25,6 +25,10 @@ inline std::string program() {
   return named != nullptr ? named : STEPSIM_PROGRAM;
 }
 
+inline bool tells(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
 /// Standard output of the program with these words; it must exit with 0.
 inline std::string output(const std::string& words) {
   const std::string command = program() + " " + words;

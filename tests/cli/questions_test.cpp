@@ -13,9 +13,6 @@ using nlohmann::json;
 
 namespace {
 
-bool tells(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
-}
 size_t widest(const std::string& text) {
   size_t most = 0;
   std::istringstream in(text);
@@ -25,7 +22,7 @@ size_t widest(const std::string& text) {
 /// Exit code and the one line on standard error.
 std::pair<int, std::string> refused(const std::string& words) {
   const std::string err = "/tmp/stepsim-questions.err";
-  const std::string command = std::string(STEPSIM_PROGRAM) + " " + words + " >/dev/null 2>" + err;
+  const std::string command = program() + " " + words + " >/dev/null 2>" + err;
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(err)};
 }

@@ -15,8 +15,7 @@ using nlohmann::json;
 namespace {
 
 int exit_code(const std::string& words) {
-  const std::string command =
-      program() + " " + words + " >/dev/null 2>/tmp/stepsim-search.err";
+  const std::string command = program() + " " + words + " >/dev/null 2>/tmp/stepsim-search.err";
   const int status = std::system(command.c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

@@ -20,8 +20,7 @@ struct Outcome {
 
 Outcome run(const std::string& words) {
   const std::string err = "/tmp/stepsim-words.err";
-  const std::string command =
-      program() + " " + words + " >/tmp/stepsim-words.out 2>" + err;
+  const std::string command = program() + " " + words + " >/tmp/stepsim-words.out 2>" + err;
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(err)};
 }
@@ -59,8 +58,7 @@ TEST_CASE("what cannot be written is an error, standard output included") {
   for (const char* words : {"run scenarios/1f1b-4x8.json", "list models", "list keys", "explain",
                             "explain bucket_size", "explain bucket_size --json -"}) {
     CAPTURE(std::string(words));
-    const std::string command =
-        program() + " " + words + " >/dev/full 2>/tmp/stepsim-words.err";
+    const std::string command = program() + " " + words + " >/dev/full 2>/tmp/stepsim-words.err";
     const int status = std::system(command.c_str());
     CHECK(WIFEXITED(status));
     CHECK(WEXITSTATUS(status) == 2);

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Scenario read(const std::string& path, std::vector<std::string> words = {}) {
+Scenario read_words(const std::string& path, std::vector<std::string> words = {}) {
   return read_scenario(path, words, "", find_data());
 }
 
@@ -36,7 +36,7 @@ double sum_of(const std::vector<ChangeShare>& shares) {
                          [](double sum, const ChangeShare& s) { return sum + s.delta_seconds; });
 }
 
-const CauseRow& row(const Diff& d, const std::string& name) {
+const CauseRow& cause_row(const Diff& d, const std::string& name) {
   for (const CauseRow& r : d.by_cause)
     if (r.name == name) return r;
   FAIL("no cause " << name);
@@ -57,7 +57,7 @@ void check_sums(const Diff& d) {
 const std::vector<std::string> few{"train.global_batch_size=8"};
 Scenario large(std::vector<std::string> words = {}) {
   words.insert(words.begin(), few.begin(), few.end());
-  return read("scenarios/llama3-70b-64xh100-bf16.json", words);
+  return read_words("scenarios/llama3-70b-64xh100-bf16.json", words);
 }
 
 }  // namespace
@@ -70,7 +70,8 @@ TEST_CASE("shipped pairs: changes and causes add up, and the ends exchanged flip
     const std::string name = entry.path().filename().string();
     if (pairs++ % every != 0) continue;
     CAPTURE(name);
-    const Scenario a = read(entry.path().string()), b = read("scenarios/pairs/new/" + name);
+    const Scenario a = read_words(entry.path().string()),
+                   b = read_words("scenarios/pairs/new/" + name);
     CHECK(a.name + ".json" == name);
     CHECK(!a.source.empty());
     const Diff d = difference(a, b), back = difference(b, a);
@@ -136,7 +137,7 @@ TEST_CASE("a gate that closes silently is the first thing said, with its key and
   for (const EffectiveChange& e : d.by_change[0].effective) keys.push_back(e.key);
   CHECK(std::count(keys.begin(), keys.end(), "model.sequence_parallel") == 1);
   CHECK(std::count(keys.begin(), keys.end(), "model.tp_comm_overlap") == 1);
-  CHECK(row(d, "exposed_tp").delta() > 0);
+  CHECK(cause_row(d, "exposed_tp").delta() > 0);
   const Diff back = difference(large({"~model.sequence_parallel"}), large());
   REQUIRE(back.gates.size() == 1);
   CHECK_FALSE(back.gates[0].lost);
@@ -169,7 +170,7 @@ TEST_CASE("keys that only work together are one change") {
 TEST_CASE("steady microbatches are told from short steps, to a thousandth of the difference") {
   const auto words = [](std::vector<std::string> more) {
     more.push_back("train.global_batch_size=64");
-    return read("scenarios/llama3.1-8b-8xh100-bf16.json", more);
+    return read_words("scenarios/llama3.1-8b-8xh100-bf16.json", more);
   };
   const Scenario a = words({}), b = words({"model.apply_rope_fusion=false",
                                            "comm_overlap.overlap_grad_reduce=false",

@@ -22,7 +22,7 @@ Scenario chain() {
                {"costs", {{"forward_seconds", 1}, {"backward_seconds", 2}, {"p2p_seconds", 0.5}}}};
   return read_scenario_text(s.dump(), "x.json", {}, "", find_data());
 }
-const Explanation& row(const Inverse& found, const std::string& name) {
+const Explanation& explanation(const Inverse& found, const std::string& name) {
   const auto at = std::find_if(found.rows.begin(), found.rows.end(),
                                [&](const Explanation& r) { return r.name == name; });
   REQUIRE_MESSAGE(at != found.rows.end(), name);
@@ -35,10 +35,10 @@ TEST_CASE("a slower step: each parameter by hand, nearest first") {
   const Inverse found = explain_step(chain(), 7.6);
   CHECK(found.predicted_seconds == doctest::Approx(7));
   // 7.6 = 6 f + 1 = 6 + g = 4 + 3 h.
-  CHECK(*row(found, "given_kernels").factor == doctest::Approx(6 / 6.6).epsilon(1e-3));
-  CHECK(*row(found, "given_p2p").factor == doctest::Approx(1 / 1.6).epsilon(1e-3));
-  CHECK(*row(found, "slow_rank_0").factor == doctest::Approx(1.2).epsilon(1e-3));
-  CHECK(row(found, "given_kernels").distance ==
+  CHECK(*explanation(found, "given_kernels").factor == doctest::Approx(6 / 6.6).epsilon(1e-3));
+  CHECK(*explanation(found, "given_p2p").factor == doctest::Approx(1 / 1.6).epsilon(1e-3));
+  CHECK(*explanation(found, "slow_rank_0").factor == doctest::Approx(1.2).epsilon(1e-3));
+  CHECK(explanation(found, "given_kernels").distance ==
         doctest::Approx(std::log(1.1) / 0.05).epsilon(1e-2));
   CHECK(found.rows[0].name == "given_kernels");
   for (const Explanation& r : found.rows) {
@@ -52,8 +52,8 @@ TEST_CASE("a slower step: each parameter by hand, nearest first") {
 TEST_CASE("a faster step: what cannot explain it says so, what makes it slower is no candidate") {
   // Without transfers 6 s are left.
   const Inverse found = explain_step(chain(), 5.9);
-  CHECK(*row(found, "given_kernels").factor == doctest::Approx(6 / 4.9).epsilon(1e-3));
-  const Explanation& p2p = row(found, "given_p2p");
+  CHECK(*explanation(found, "given_kernels").factor == doctest::Approx(6 / 4.9).epsilon(1e-3));
+  const Explanation& p2p = explanation(found, "given_p2p");
   CHECK_FALSE(p2p.possible);
   CHECK(p2p.note.find("the step takes 6.0") != std::string::npos);
   CHECK(found.rows.back().name == "given_p2p");
@@ -80,13 +80,13 @@ TEST_CASE("an overlap that is not in effect is found, and one that hardly matter
   const StepOutcome off =
       outcome_of({.scenario = [&] { return reread({"comm_overlap.tp_comm_overlap=false"}); }});
   const Inverse found = explain_step(reread({}), off.seconds, reread);
-  const Explanation& tp = row(found, "model.tp_comm_overlap");
+  const Explanation& tp = explanation(found, "model.tp_comm_overlap");
   CHECK(tp.possible);
   CHECK(tp.step_seconds == off.seconds);
   CHECK(tp.distance == doctest::Approx(1));
-  CHECK_FALSE(row(found, "env_vars.CUDA_DEVICE_MAX_CONNECTIONS").possible);
+  CHECK_FALSE(explanation(found, "env_vars.CUDA_DEVICE_MAX_CONNECTIONS").possible);
   // A slower clock explains as much.
-  CHECK(*row(found, "clocks").factor < 1);
+  CHECK(*explanation(found, "clocks").factor < 1);
   const json j = json::parse(inverse_json(reread({}), found));
   CHECK(j["schema"] == "stepsim.explain_measured/1");
   CHECK(j["explanations"].size() == found.rows.size());

@@ -23,11 +23,11 @@ const std::string head =
     "   algbw   busbw #wrong\n"
     "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)"
     "  (GB/s)  (GB/s)\n";
-const std::string row =
+const std::string log_row =
     "   536870912     134217728     float     sum      -1   2138.2  251.09  470.79      0   2133.1"
     "  251.69  471.91      0\n";
 
-std::string refusal(const std::string& text, const std::string& file = "all_reduce.log") {
+std::string log_refusal(const std::string& text, const std::string& file = "all_reduce.log") {
   try {
     read_nccl_log(text, file);
   } catch (const Error& error) {
@@ -39,7 +39,7 @@ std::string refusal(const std::string& text, const std::string& file = "all_redu
 }  // namespace
 
 TEST_CASE("size, time, ranks and hosts of a log") {
-  const auto samples = read_nccl_log(ranks + head + row, "runs/all_reduce-2.log");
+  const auto samples = read_nccl_log(ranks + head + log_row, "runs/all_reduce-2.log");
   REQUIRE(samples.size() == 1);
   CHECK(samples[0].op == Collective::all_reduce);
   CHECK(samples[0].gpus == 2);
@@ -51,7 +51,7 @@ TEST_CASE("size, time, ranks and hosts of a log") {
 TEST_CASE("the log's own word for the operation counts before the file's name") {
   for (const char* word : {"# Collective test starting: all_gather_perf\n",
                            "$ mpirun ./build/all_gather_perf_mpi -b 1M\n"}) {
-    const auto samples = read_nccl_log(word + ranks + head + row, "all_reduce.log");
+    const auto samples = read_nccl_log(word + ranks + head + log_row, "all_reduce.log");
     REQUIRE(samples.size() == 1);
     CHECK(samples[0].op == Collective::all_gather);
   }
@@ -59,7 +59,8 @@ TEST_CASE("the log's own word for the operation counts before the file's name") 
 
 TEST_CASE("runs in one file, tags of mpirun, and layouts without redop and root") {
   const std::string old_head = "#       size  count  type     time   algbw   busbw  error\n";
-  const std::string text = "# Collective test starting: all_gather_perf\n" + ranks + head + row +
+  const std::string text = "# Collective test starting: all_gather_perf\n" + ranks + head +
+                           log_row +
                            "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 470.79\n" +
                            "# Collective test starting: alltoall_perf\n" + ranks + old_head +
                            "[1,0]<stdout>:  1024  256  float  16.57  0.06  0.06  0e+00\n";
@@ -71,13 +72,15 @@ TEST_CASE("runs in one file, tags of mpirun, and layouts without redop and root"
 }
 
 TEST_CASE("a log that cannot be read says where and why") {
-  CHECK(refusal("Segmentation fault\n").find("holds no table of nccl-tests") != std::string::npos);
-  CHECK(refusal(ranks + head + "  1024  256  float  sum\n").find("10:1: expected 13 columns") !=
+  CHECK(log_refusal("Segmentation fault\n").find("holds no table of nccl-tests") !=
         std::string::npos);
-  CHECK(refusal(head + row).find("no two '# Rank' lines") != std::string::npos);
-  CHECK(refusal(ranks + head + row, "out.log").find("which operation ran") != std::string::npos);
+  CHECK(log_refusal(ranks + head + "  1024  256  float  sum\n").find("10:1: expected 13 columns") !=
+        std::string::npos);
+  CHECK(log_refusal(head + log_row).find("no two '# Rank' lines") != std::string::npos);
+  CHECK(log_refusal(ranks + head + log_row, "out.log").find("which operation ran") !=
+        std::string::npos);
   const std::string bad = "   536870912  134217728 float sum -1 fast 251.09 470.79 0 1 1 1 0\n";
-  CHECK(refusal(ranks + head + bad).find("'time' must be a number from 0; got 'fast'") !=
+  CHECK(log_refusal(ranks + head + bad).find("'time' must be a number from 0; got 'fast'") !=
         std::string::npos);
 }
 

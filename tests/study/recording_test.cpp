@@ -17,14 +17,14 @@ namespace {
 
 constexpr std::array<bool, comm_class_count> nothing{};
 
-Recording read(const std::string& text,
-               const std::array<bool, comm_class_count>& present = nothing) {
+Recording recorded(const std::string& text,
+                   const std::array<bool, comm_class_count>& present = nothing) {
   std::istringstream in(text);
   return read_recording(in, "t.json", present);
 }
-std::string refusal(const std::string& text) {
+std::string trace_refusal(const std::string& text) {
   try {
-    read(text);
+    recorded(text);
   } catch (const Error& e) {
     return e.what();
   }
@@ -73,11 +73,11 @@ const Communication& of(const Recording& r, CommClass c) {
 
 TEST_CASE("a trace by hand: transfer [1, 4] beside kernels [0, 2] and [3, 5]") {
   const Recording r =
-      read(trace({kernel("nvjet_hsh_128x256", 0, 2),
-                  kernel("flash_fwd_kernel", 3, 5),
-                  gather(1, 4, "TENSOR_MODEL_PARALLEL_GROUP"),
-                  {{"ph", "M"}, {"name", "process_name"}},
-                  {{"ph", "X"}, {"cat", "cpu_op"}, {"name", "aten::mm"}, {"ts", 0}}}));
+      recorded(trace({kernel("nvjet_hsh_128x256", 0, 2),
+                      kernel("flash_fwd_kernel", 3, 5),
+                      gather(1, 4, "TENSOR_MODEL_PARALLEL_GROUP"),
+                      {{"ph", "M"}, {"name", "process_name"}},
+                      {{"ph", "X"}, {"cat", "cpu_op"}, {"name", "aten::mm"}, {"ts", 0}}}));
   CHECK(of(r, CommClass::tp).total_seconds == doctest::Approx(3));
   CHECK(*of(r, CommClass::tp).efficiency() == doctest::Approx(2.0 / 3));
   CHECK(*r.communication.overall->efficiency() == doctest::Approx(2.0 / 3));
@@ -103,7 +103,7 @@ TEST_CASE("annotated steps are averaged, and what lies outside them does not cou
               kernel("gemm", 10, 12),
               gather(8, 11, "DATA_PARALLEL_GROUP_WITH_CP"),
               gather(20, 30, "DATA_PARALLEL_GROUP")};
-  const Recording r = read(trace(events));
+  const Recording r = recorded(trace(events));
   CHECK(r.steps == 2);
   CHECK(r.first == "ProfilerStep#3");
   CHECK(r.last == "ProfilerStep#4");
@@ -114,14 +114,14 @@ TEST_CASE("annotated steps are averaged, and what lies outside them does not cou
   json gpu = mark("ProfilerStep#3", 0, 9);
   gpu["cat"] = "gpu_user_annotation";
   events.push_back(gpu);
-  CHECK(read(trace(events)).step_seconds == doctest::Approx(9));
+  CHECK(recorded(trace(events)).step_seconds == doctest::Approx(9));
 }
 
 TEST_CASE("a trace may be a bare list, in any order, with transfers that name no group") {
   const json events{gather(4, 6, ""), kernel("gemm", 5, 8), gather(1, 3, ""), kernel("gemm", 0, 2)};
   std::array<bool, comm_class_count> present{};
   present[static_cast<size_t>(CommClass::dp)] = true;
-  const Recording r = read(events.dump(), present);
+  const Recording r = recorded(events.dump(), present);
   CHECK(of(r, CommClass::dp).total_seconds == doctest::Approx(4));
   CHECK(of(r, CommClass::dp).hidden_seconds == doctest::Approx(2));
   CHECK(r.guessed == 2);
@@ -178,19 +178,19 @@ TEST_CASE("our own timeline as such a trace reads back with the same overlap") {
 }
 
 TEST_CASE("what is no trace is refused, with the place") {
-  CHECK(refusal("{\"traceEvents\": [").starts_with("t.json:byte "));
-  CHECK(refusal("{\"traceEvents\": [").find("is not JSON") != std::string::npos);
-  CHECK(refusal("hello").find("is not JSON") != std::string::npos);
-  CHECK(refusal("").find("is not JSON") != std::string::npos);
-  CHECK(refusal("{}").find("holds no GPU kernels") != std::string::npos);
-  CHECK(refusal("\x1f\x8b\x08").find("zcat t.json |") != std::string::npos);
+  CHECK(trace_refusal("{\"traceEvents\": [").starts_with("t.json:byte "));
+  CHECK(trace_refusal("{\"traceEvents\": [").find("is not JSON") != std::string::npos);
+  CHECK(trace_refusal("hello").find("is not JSON") != std::string::npos);
+  CHECK(trace_refusal("").find("is not JSON") != std::string::npos);
+  CHECK(trace_refusal("{}").find("holds no GPU kernels") != std::string::npos);
+  CHECK(trace_refusal("\x1f\x8b\x08").find("zcat t.json |") != std::string::npos);
   json bad = kernel("gemm", 0, 1);
   bad.erase("dur");
-  CHECK(refusal(trace({kernel("gemm", 0, 1), bad})) == "t.json#/traceEvents/1: has no dur");
+  CHECK(trace_refusal(trace({kernel("gemm", 0, 1), bad})) == "t.json#/traceEvents/1: has no dur");
   bad = kernel("gemm", 3, 1);
-  CHECK(refusal(trace(json::array({bad}))).find("dur not negative") != std::string::npos);
+  CHECK(trace_refusal(trace(json::array({bad}))).find("dur not negative") != std::string::npos);
   bad = kernel("gemm", 0, 1);
   bad["args"]["device"] = 1;
-  CHECK(refusal(trace({kernel("gemm", 0, 1), bad})).find("expected the trace of one rank") !=
+  CHECK(trace_refusal(trace({kernel("gemm", 0, 1), bad})).find("expected the trace of one rank") !=
         std::string::npos);
 }

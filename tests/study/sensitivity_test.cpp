@@ -14,15 +14,16 @@ using nlohmann::json;
 
 namespace {
 
-Scenario read(const json& scenario) {
+Scenario written(const json& scenario) {
   return read_scenario_text(scenario.dump(), "x.json", {}, "", find_data());
 }
 /// 1F1B of `pp` stages: forward 1 s, backward 2 s, every message `p2p`.
 Scenario given(int pp, int microbatches, double p2p) {
-  return read({{"pipeline", {{"schedule", "1f1b"}}},
-               {"model", {{"pipeline_model_parallel_size", pp}}},
-               {"train", {{"global_batch_size", microbatches}, {"micro_batch_size", 1}}},
-               {"costs", {{"forward_seconds", 1}, {"backward_seconds", 2}, {"p2p_seconds", p2p}}}});
+  return written(
+      {{"pipeline", {{"schedule", "1f1b"}}},
+       {"model", {{"pipeline_model_parallel_size", pp}}},
+       {"train", {{"global_batch_size", microbatches}, {"micro_batch_size", 1}}},
+       {"costs", {{"forward_seconds", 1}, {"backward_seconds", 2}, {"p2p_seconds", p2p}}}});
 }
 json small(int gpus) {
   return {{"cluster", {{"system", "dgx-h100"}, {"gpus", gpus}}},
@@ -72,7 +73,7 @@ TEST_CASE("given costs: twice the microbatches halve the bubble") {
 }
 
 TEST_CASE("one GPU: a rate weighs what its kernels weigh, and all of it adds up") {
-  const Scenario s = read(small(1));
+  const Scenario s = written(small(1));
   const Simulation sim = std::get<Simulation>(simulate(s));
   double gemms = 0, attention = 0;
   for (uint32_t t = 0; t < sim.lowered.graph.task_count(); ++t) {
@@ -100,7 +101,7 @@ TEST_CASE("one GPU: a rate weighs what its kernels weigh, and all of it adds up"
 
 TEST_CASE("links that cost nothing have no say") {
   // Of one node's rings NVLink is the narrowest part; with a tenth of the NICs they are.
-  Scenario s = turned(read(small(16)), knob("nic_bandwidth"), 0.1);
+  Scenario s = turned(written(small(16)), knob("nic_bandwidth"), 0.1);
   CHECK(row(sensitivity(s), "nic_bandwidth").elasticity < -0.01);
   s = turned(std::move(s), knob("nic_bandwidth"), 1e9);
   CHECK(std::abs(row(sensitivity(s), "nic_bandwidth").elasticity) < 1e-6);
