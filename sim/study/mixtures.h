@@ -41,7 +41,7 @@ class Mixtures {
 
  private:
   const DocumentPair& documents_;
-  const DataPaths& data_;
+  DataPaths data_;
   size_t workers_;
   Progress progress_;
   StepMemo memo_;

@@ -27,6 +27,7 @@ inline Scenario sample_scenario() {
   s.cluster.device.memory_capacity = {80 * sample_gib};
   s.cluster.device.gemm[static_cast<size_t>(Dtype::bf16)].peak = 100.0_TFLOPs;
   s.cluster.device.gemm[static_cast<size_t>(Dtype::fp8)].peak = 200.0_TFLOPs;
+  s.doubts.emplace().fill(0.05);
   s.findings.push_back({.id = "tp-overlap-needs-sequence-parallel",
                         .kind = Finding::Kind::silent,
                         .key = "comm_overlap.tp_comm_overlap",
