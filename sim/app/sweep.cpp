@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "sim/app/search_flags.h"
 #include "sim/app/output.h"
 #include "sim/app/progress.h"
+#include "sim/app/search_flags.h"
 #include "sim/base/error.h"
 #include "sim/config/document.h"
 #include "sim/config/files.h"

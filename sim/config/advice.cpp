@@ -40,8 +40,7 @@ void advise_start(const ScenarioSections& sections, Scenario& scenario) {
     const StartingLayout& s = scenario.model.starting_layout;
     if (s.present() && (s.tp != p.tp || s.pp != p.pp || s.ep != p.ep))
       add_finding(scenario, model, "expert_model_parallel_size", "moe-starting-point", Kind::advice,
-                  "TP" + text(p.tp) + " PP" + text(p.pp) + " EP" + text(p.ep),
-                  text_of(s),
+                  "TP" + text(p.tp) + " PP" + text(p.pp) + " EP" + text(p.ep), text_of(s),
                   "the guide starts this model here: EP carries the experts, TP is sized by the "
                   "active parameters; simulate both and keep the faster");
     return;

@@ -41,11 +41,10 @@ std::vector<IdlePart> idle_parts(const LoweredStep& step, const Timeline& timeli
                                  const StepEnd& end) {
   IdleCollector collector;
   follow(step, timeline, end, collector);
-  std::stable_sort(collector.parts.begin(), collector.parts.end(),
-                   [](const IdlePart& a, const IdlePart& b) {
-                     return std::tie(a.device, a.start_seconds) <
-                            std::tie(b.device, b.start_seconds);
-                   });
+  std::stable_sort(
+      collector.parts.begin(), collector.parts.end(), [](const IdlePart& a, const IdlePart& b) {
+        return std::tie(a.device, a.start_seconds) < std::tie(b.device, b.start_seconds);
+      });
   return collector.parts;
 }
 

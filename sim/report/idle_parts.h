@@ -1,4 +1,5 @@
-// When each device's compute stream does not compute, and why: the stretches that the ledger adds up.
+// When each device's compute stream does not compute, and why: the stretches that the ledger adds
+// up.
 #pragma once
 
 #include <vector>

@@ -29,8 +29,7 @@ struct Workplace {
 /// Exit code and standard error.
 std::pair<int, std::string> refused_calibration(const Workplace& place, const std::string& words) {
   const std::string err = place.at("err");
-  const int status =
-      std::system((program() + " " + words + " >/dev/null 2>" + err).c_str());
+  const int status = std::system((program() + " " + words + " >/dev/null 2>" + err).c_str());
   return {WEXITSTATUS(status), read_text(err)};
 }
 
