@@ -32,8 +32,11 @@ TEST_CASE("the scenario in the README runs") {
 TEST_CASE("one screen: every shipped scenario's report fits 100 columns and 50 lines") {
   const std::string list = output("list scenarios");
   std::istringstream lines(list);
-  int scenarios = 0;
+  // Sanitizer runs see a sample: the text's writer is the same.
+  const int stride = std::getenv("STEPSIM_QUICK") != nullptr ? 5 : 1;
+  int scenarios = 0, read = 0;
   for (std::string line; std::getline(lines, line);) {
+    if (read++ % stride != 0) continue;
     const std::string name = line.substr(0, line.find(' '));
     if (name.starts_with("llama3.1-405b")) continue;  // seconds each; the published test runs them
     std::istringstream report(output("run scenarios/" + name + ".json"));
@@ -45,5 +48,5 @@ TEST_CASE("one screen: every shipped scenario's report fits 100 columns and 50 l
     CHECK(rows <= 50);
     ++scenarios;
   }
-  CHECK(scenarios >= 12);
+  CHECK(scenarios >= 12 / stride);
 }
