@@ -19,9 +19,8 @@ struct Change {
 // Known misses (README), each bounded just above what it is. EP overlap between two nodes hides
 // more here than there: ranks wait for each other's hosts, which no published figure tells apart.
 constexpr double missed_overlap = 7;
-// Steps of one history that its host bounded, before processes were bound to their NUMA node: how
-// much slower that host was follows from nothing but these rows, so the host of every other step is
-// used.
+// Steps that a host bounded before its processes were bound to their NUMA node: how slow it was
+// follows from nothing but these rows, so the host of every other step is used.
 constexpr double missed_host = 7.5;
 constexpr Change changes[] = {
     // DeepSeek-V3 on 256 GB200, NVIDIA/Megatron-LM docs/discussions/deepseek-v3-gb200-optimization.
