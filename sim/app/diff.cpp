@@ -12,6 +12,7 @@
 
 #include "sim/app/output.h"
 #include "sim/app/progress.h"
+#include "sim/app/scenario_flags.h"
 #include "sim/base/error.h"
 #include "sim/config/document.h"
 #include "sim/config/files.h"
@@ -56,17 +57,7 @@ Exit codes: 0 ok; 1 a step cannot finish; 2 bad input.
 
 void add_inputs(CLI::App* command, DiffWords& words, const char* inputs) {
   command->add_option("inputs", words.inputs, inputs)->type_name("A [B] [KEY=VALUE ...]");
-  command
-      ->add_option("--cluster", words.cluster,
-                   "the system of both: a name from `stepsim list clusters`, or a file")
-      ->type_name("NAME[:NODES]");
-  command
-      ->add_option("--dialect", words.dialect,
-                   "whose defaults and checks hold: bridge or megatron-lm")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"bridge", "megatron-lm"}));
-  command->add_option("--json", words.json_file, "write everything as JSON (- = standard output)")
-      ->type_name("FILE");
+  add_scenario_flags(command, words, "the system of both", "everything");
   command->add_flag(
       "--exact", words.exact,
       "simulate every combination of up to ten changes in full, however long it takes");

@@ -10,6 +10,7 @@
 #include "sim/app/diff.h"
 #include "sim/app/large_pages.h"
 #include "sim/app/options.h"
+#include "sim/app/scenario_flags.h"
 #include "sim/app/search_flags.h"
 #include "sim/app/words.h"
 #include "sim/base/error.h"
@@ -78,17 +79,7 @@ void add_input(CLI::App* command, stepsim::app::RunOptions& options) {
       ->add_option("--recipe", options.recipe,
                    "a Megatron-Bridge recipe in place of a file (stepsim list recipes)")
       ->type_name("NAME");
-  command
-      ->add_option("--cluster", options.cluster,
-                   "the system: a name from `stepsim list clusters`, or a file")
-      ->type_name("NAME[:NODES]");
-  command
-      ->add_option("--dialect", options.dialect,
-                   "whose defaults and checks hold: bridge or megatron-lm")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"bridge", "megatron-lm"}));
-  command->add_option("--json", options.json_file, "write the report as JSON (- = standard output)")
-      ->type_name("FILE");
+  stepsim::app::add_scenario_flags(command, options, "the system", "the report");
   command->footer(footer);
 }
 

@@ -54,6 +54,13 @@ Exit codes: 0 found; 1 nothing fits, or not in the time or for the money; 2 bad 
 130 interrupted.
 )";
 
+/// `of`: what each thread simulates.
+void add_threads_flag(CLI::App* command, int& threads, const std::string& of) {
+  command->add_option("--threads", threads, of + " at a time; default: all cores")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+}
+
 }  // namespace
 
 void add_plan_flags(CLI::App* command, PlanOptions& options) {
@@ -102,9 +109,7 @@ void add_plan_flags(CLI::App* command, PlanOptions& options) {
   number("--checkpoint", options.checkpoint, "SECONDS", "that one stops training for");
   number("--restart", options.restart, "SECONDS", "from a failure to training again");
   number("--interval", options.interval, "SECONDS", "between checkpoints; default: Young's");
-  command->add_option("--threads", options.threads, "layouts at a time; default: all cores")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  add_threads_flag(command, options.threads, "layouts");
   command->add_flag("--timing", options.input.timing, "add how many layouts a second");
   command->footer(plan_footer);
 }
@@ -125,9 +130,7 @@ void add_sweep_flags(CLI::App* command, SweepOptions& options) {
       ->add_option("--resume", options.resume_file,
                    "keep finished points here, and take from here what is done already")
       ->type_name("FILE");
-  command->add_option("--threads", options.threads, "points at a time; default: all cores")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  add_threads_flag(command, options.threads, "points");
   for (const char* name : {"--vary", "--zip"}) command->get_option(name)->allow_extra_args(false);
   command->footer(sweep_footer);
 }

@@ -9,8 +9,8 @@
 namespace stepsim {
 namespace {
 
-/// 80 % of a normal distribution lie within so many standard deviations.
-constexpr double level = 0.8, deviations = 1.2816;
+/// What `interval_deviations` holds.
+constexpr double level = 0.8;
 /// A host that takes so much longer may show where it is hidden now.
 constexpr double host_margin = 1.0 / 3;
 
@@ -108,7 +108,7 @@ double interval_factor(const ByDoubt& shares, const ByDoubt& doubts) {
   double variance = 0;
   for (size_t d = 0; d < doubt_count; ++d) variance += std::pow(shares[d] * doubts[d], 2);
   // Times are positive: the same factor either way.
-  return std::exp(deviations * std::sqrt(variance));
+  return std::exp(interval_deviations * std::sqrt(variance));
 }
 
 std::optional<StepInterval> step_interval(const Scenario& scenario, const LoweredStep& step,

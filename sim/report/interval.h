@@ -27,6 +27,9 @@ struct StepInterval {
   ByDoubt shares{};         ///< of the step, by what decides them; `whole` is 1
 };
 
+/// 80 % of a normal distribution lie within so many standard deviations: half an interval.
+constexpr double interval_deviations = 1.2816;
+
 /// Factor by which the step may be longer or shorter at `level`.
 double interval_factor(const ByDoubt& shares, const ByDoubt& doubts);
 /// Of a step from a model; `mean`: its ledger. Absent without time, and where doubts are not known.

@@ -178,7 +178,7 @@ class Attributing {
       seconds.push_back(found[i].value_or(0));
     }
     if (refused.empty()) return seconds;
-    result_.players = merged(result_.players, changes_, refused, accepted);
+    result_.players = merged(result_.players, refused, accepted);
     return std::nullopt;
   }
 

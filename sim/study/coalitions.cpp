@@ -83,9 +83,8 @@ Subset made_by(const Players& players, size_t changes, const std::vector<bool>& 
   return made;
 }
 
-Players merged(const Players& players, size_t changes, const std::vector<Subset>& refused,
+Players merged(const Players& players, const std::vector<Subset>& refused,
                const std::vector<Subset>& accepted) {
-  (void)changes;
   const auto told_apart = [&](const std::vector<Subset>& sets, size_t i, size_t j) {
     return std::count_if(sets.begin(), sets.end(), [&](const Subset& set) {
       return set[players[i].front()] != set[players[j].front()];
@@ -129,7 +128,7 @@ Players coalitions(size_t changes, size_t most_enumerated, const Accepts& accept
     }
     const Sorted now = sorted(known, players);
     if (now.refused.empty()) return players;
-    players = merged(players, changes, now.refused, now.accepted);
+    players = merged(players, now.refused, now.accepted);
   }
   return players;
 }

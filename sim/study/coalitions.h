@@ -28,7 +28,7 @@ Subset made_by(const Players& players, size_t changes, const std::vector<bool>& 
 Players coalitions(size_t changes, size_t most_enumerated, const Accepts& accepts);
 
 /// The players with two merged so that fewest of `refused` mixtures can be told apart.
-Players merged(const Players& players, size_t changes, const std::vector<Subset>& refused,
+Players merged(const Players& players, const std::vector<Subset>& refused,
                const std::vector<Subset>& accepted);
 
 }  // namespace stepsim

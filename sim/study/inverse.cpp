@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "sim/base/error.h"
+#include "sim/report/interval.h"
 #include "sim/study/knob.h"
 
 namespace stepsim {
@@ -247,9 +248,8 @@ Inverse explain_step(const Scenario& scenario, double measured_seconds, const Re
                 .rows = {},
                 .simulations = 1};
   if (!(found.predicted_seconds > 0)) throw Error(scenario.file, "", "the step takes no time");
-  // 80 % of a normal distribution lie within 1.2816 deviations (sim/report/interval.cpp).
   if (const auto& i = sim->report.interval)
-    found.own_sigma = std::log(i->high_seconds / i->low_seconds) / (2 * 1.2816);
+    found.own_sigma = std::log(i->high_seconds / i->low_seconds) / (2 * interval_deviations);
 
   const double base_seconds = found.predicted_seconds;
   if (std::abs(std::log(measured_seconds / base_seconds)) <= tolerance) return found;
