@@ -3,8 +3,8 @@
 
 namespace stepsim::app {
 
-/// What is freed stays with the process: first touching a page anew costs more than what is mostly
-/// done with it, most of all on virtual machines.
+/// What is freed stays with the process, its small blocks lie on large pages, and a thread touches
+/// big ones ahead: a page's first touch costs more than what is mostly done with it.
 void keep_freed_blocks();
 
 }  // namespace stepsim::app
