@@ -51,7 +51,7 @@ function headFigures() {
       `${signedPercent(diff.relative, 2)} of A's step`,
       diff.delta_seconds === 0 ? "main" : longer ? "main bad" : "main good",
     ],
-    pair("step", "step time", stepA, stepB, seconds),
+    pair("step", "step time of B", stepA, stepB, seconds),
     pair(
       "tokens",
       "throughput",

@@ -128,11 +128,11 @@ function rankingSection() {
         ),
       ];
     }),
-    plan.rows.map((row, i) =>
-      folded(
-        `${sizes.length > 1 ? plural(row.gpus, "GPU") + ", " : ""}${row.layout} as overrides`,
-        () => element("pre", {}, raw.overrides[i]),
-      ),
+    folded("Each as overrides of Megatron-Bridge", () =>
+      plan.rows.flatMap((row, i) => [
+        element("h3", { class: "side" }, `${layoutOf(row)}, ${plural(row.gpus, "GPU")}`),
+        element("pre", {}, raw.overrides[i]),
+      ]),
     ),
   );
 }

@@ -35,7 +35,7 @@ export function sizeSection(plans) {
       const [, name, of, tick] = way,
         list = withRows.filter((s) => of(s) > 0);
       if (!list.length) return;
-      const area = { left: 84, right: plot.width - 16, top: 26, bottom: plot.height - 46 };
+      const area = { left: 84, right: plot.width - 16, top: 30, bottom: plot.height - 46 };
       const gpus = list.map((s) => s.gpus),
         values = list.map(of);
       const x = logScale(Math.min(...gpus) / 1.25, Math.max(...gpus) * 1.25, area.left, area.right),
@@ -160,6 +160,7 @@ export function frontierChart({ drawn, sizes, winner }) {
         x: {
           name: "memory of the fullest rank, with reserve",
           tick: quantities.bytes.tick,
+          unit: quantities.bytes.unit,
         },
         y: { name, tick },
         lines: sizes.map((s) => ({
@@ -167,7 +168,9 @@ export function frontierChart({ drawn, sizes, winner }) {
           points: drawn
             .filter((r) => r.gpus === s.gpus && r.frontier)
             .sort((a, b) => a.needed - b.needed)
-            .map(place),
+            .map(place)
+            // In between the smaller layout is the best that fits.
+            .flatMap((p, i, all) => (i ? [{ x: p.x, y: all[i - 1].y }, p] : [p])),
         })),
         under: (plot, x, y, area) => {
           const capacity = drawn[0].capacity;

@@ -41,7 +41,7 @@ export function seriesLegend(names) {
 export class Plot {
   /**
    * `draw(plot)` puts shapes in `plot.layer`, `plot.width` wide, and what can be pointed at in `plot.marks`:
-   * {x, y, heading, lines}, with width and height where it is a cell, with select() where it can be chosen.
+   * {x, y, heading, lines}, with width and height where it is a cell, column where left and right go from one to the next, with select() where it can be chosen.
    * `zoom`: {to(box in pixels), by(factor), reset()} where the chart zooms.
    */
   constructor(label, height, draw, zoom = null) {
@@ -59,7 +59,8 @@ export class Plot {
     });
     this.box = element("div", { class: "chart" }, this.svg, this.said);
     this.listen();
-    new ResizeObserver(() => this.paint()).observe(this.box);
+    // Only of the width: what is said below changes the height.
+    new ResizeObserver(() => this.box.clientWidth !== this.width && this.paint()).observe(this.box);
   }
 
   paint() {
@@ -145,7 +146,7 @@ export class Plot {
     hideTip();
   }
 
-  /** The nearest mark in a direction; along counts less than aside. */
+  /** The nearest mark in a direction; along counts less than aside. In columns, one column after the other. */
   next(dx, dy) {
     const middle = (m) => [m.x + (m.width || 0) / 2, m.y + (m.height || 0) / 2];
     if (!this.at) return this.marks[0] || null;
@@ -157,8 +158,10 @@ export class Plot {
       const [mx, my] = middle(m),
         along = (mx - x) * dx + (my - y) * dy,
         aside = Math.abs((mx - x) * dy) + Math.abs((my - y) * dx);
-      if (along < 0.5) continue;
-      const cost = along + 2 * aside;
+      const step = (m.column ?? 0) - (this.at.column ?? 0);
+      if (m.column === undefined ? along < 0.5 : dx ? step !== dx : step !== 0 || along < 0.5)
+        continue;
+      const cost = m.column === undefined ? along + 2 * aside : dx ? aside : along;
       if (cost < least) [best, least] = [m, cost];
     }
     return best;

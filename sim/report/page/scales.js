@@ -2,15 +2,15 @@
 import { ticks } from "./view.js";
 import { count, percent, seconds } from "./words.js";
 
-/** `at` a value is a pixel, `back` again; `ticks(most)` are round values. */
-export function linearScale(low, high, from, to) {
+/** `at` a value is a pixel, `back` again; `ticks(most)` are round values in units of `unit`. */
+export function linearScale(low, high, from, to, unit = 1) {
   const per = (to - from) / (high - low || 1);
   return {
     low,
     high,
     at: (value) => from + (value - low) * per,
     back: (pixel) => low + (pixel - from) / per,
-    ticks: (most) => ticks(low, high, most).list,
+    ticks: (most) => ticks(low / unit, high / unit, most).list.map((v) => v * unit),
   };
 }
 
@@ -50,6 +50,7 @@ export const quantities = {
     },
   },
   bytes: {
+    unit: 2 ** 30,
     words: (v) => (v / 2 ** 30).toFixed(1) + " GiB",
     tick: (v) => short(v / 2 ** 30) + " GiB",
   },

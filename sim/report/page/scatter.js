@@ -6,7 +6,7 @@ import { Plot } from "./plot.js";
 export class Scatter {
   /**
    * `read()` gives what is drawn: {points, x, y, lines, under}. A point: {x, y, series, heading, lines, [low, high],
-   * [ring], [faint], [select]}; an axis: {name, tick, [log], [range]}; `lines`: paths of points {points, [class]};
+   * [ring], [faint], [select]}; an axis: {name, tick, [log], [range], [unit]}; `lines`: paths of points {points, [class]};
    * `under(plot, x, y, area)` draws what lies below.
    */
   constructor(label, height, read) {
@@ -53,7 +53,7 @@ export class Scatter {
 
   draw(plot) {
     const { points, x: xAxis, y: yAxis, lines = [], under } = this.read();
-    const area = { left: 74, right: plot.width - 16, top: 26, bottom: plot.height - 46 };
+    const area = { left: 74, right: plot.width - 16, top: 30, bottom: plot.height - 46 };
     const range = (axis, key) => {
       if (this.window) return this.window[key];
       if (axis.range) return axis.range;
@@ -64,7 +64,7 @@ export class Scatter {
       return [Math.min(...values) / 1.2, Math.max(...values) * 1.2];
     };
     const scale = (axis, key, from, to) =>
-      (axis.log ? logScale : linearScale)(...range(axis, key), from, to);
+      (axis.log ? logScale : linearScale)(...range(axis, key), from, to, axis.unit);
     const x = scale(xAxis, "x", area.left, area.right),
       y = scale(yAxis, "y", area.bottom, area.top);
     this.scales = { x, y };

@@ -171,6 +171,12 @@ function chartSection() {
 const bestFirst = (list) =>
   [...list].sort((a, b) => (sweep.better(a, b) ? -1 : sweep.better(b, a) ? 1 : a - b));
 
+/** In the order of every ledger, those that take time. */
+const causes = (row) =>
+  Object.keys(causeWords)
+    .map((cause) => [cause, row.ledger[cause] || 0])
+    .filter(([, s]) => s > 0);
+
 function ledgerSection() {
   const ran = rows.map((_, i) => i).filter((i) => rows[i].step),
     most = 40;
@@ -185,12 +191,12 @@ function ledgerSection() {
   for (const i of drawn) {
     const row = rows[i],
       name = cut(sweep.name(i), 42);
-    for (const [cause, s] of Object.entries(row.ledger)) if (s > 0) seen.add(cause);
+    for (const [cause] of causes(row)) seen.add(cause);
     made.append(
       element("span", { class: "name" }, i === raw.best ? element("b", {}, name) : name),
       bar(
         `${name}: ${seconds(row.step)}`,
-        Object.entries(row.ledger).map(([cause, s]) => [
+        causes(row).map(([cause, s]) => [
           causeWords[cause],
           s / longest,
           `var(--${cause.replace("exposed_", "")})`,
@@ -251,9 +257,11 @@ function tableSection() {
             ...sweep.metrics.map((m) =>
               mark(Number.isFinite(rows[i][m.key]) ? m.quantity.words(rows[i][m.key]) : "-"),
             ),
-            rows[i].feasible
-              ? rows[i].why + (i === raw.best ? " (the best)" : "")
-              : element("span", { class: "red" }, rows[i].why),
+            element(
+              "span",
+              { class: "long" + (rows[i].feasible ? "" : " red") },
+              rows[i].why + (i === raw.best ? " (the best)" : ""),
+            ),
           ];
         }),
       ),

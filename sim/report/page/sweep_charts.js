@@ -19,9 +19,9 @@ export function lineChart(sweep, state) {
         .flat()
         .filter(known)
         .map((i) => sweep.rows[i][metric.key]);
-      const area = { left: 74, right: plot.width - 16, top: 26, bottom: plot.height - 66 };
+      const area = { left: 74, right: plot.width - 16, top: 30, bottom: plot.height - 66 };
       const [low, high] = padded(values, state.zero);
-      const y = linearScale(low, high, area.bottom, area.top);
+      const y = linearScale(low, high, area.bottom, area.top, metric.quantity.unit);
       const step = (area.right - area.left) / axis.points.length,
         x = (c) => area.left + step * (c + 0.5);
       plot.frame(area, null, y, {
@@ -54,7 +54,7 @@ export function lineChart(sweep, state) {
               ? (series - (lines.length - 1) / 2) * Math.min(12, (step - 6) / lines.length)
               : 0;
           const at = known(i) ? [x(c), y.at(row[metric.key])] : [x(c) + aside, area.bottom - 9];
-          plot.marks.push({ x: at[0], y: at[1], heading, lines: words });
+          plot.marks.push({ x: at[0], y: at[1], column: c, heading, lines: words });
           if (row.feasible && known(i)) {
             if (i === sweep.best) plot.add("circle", { class: "best", cx: at[0], cy: at[1], r: 9 });
             plot.point(...at, look);
@@ -88,7 +88,7 @@ export function heatMap(sweep, state) {
       const low = Math.min(...values),
         high = Math.max(...values);
       const left = 20 + 7 * Math.max(4, ...rows.points.map((v) => Math.min(18, v.length)));
-      const wide = Math.min(150, (p.width - left - 4) / columns.points.length);
+      const wide = Math.min(200, (p.width - left - 4) / columns.points.length);
       p.text(left, 14, cut(`${columns.name} across, ${rows.name} down`, 90), {
         anchor: "start",
         class: "name",

@@ -51,7 +51,11 @@ function headFigures() {
       "mean",
       "mean error, unsigned",
       percent(overall.mean_abs),
-      plural(overall.count, "row"),
+      [
+        `${plural(overall.count, "row")}${raw.what === "collectives" ? " from 1 MiB on" : ""}`,
+        scored &&
+          `${percent(scored.mean_abs)} of the ${count(scored.count)} scored: tier A, newest of their source`,
+      ],
       "main",
     ],
     ["median", "median", percent(overall.median_abs), "half of the rows are nearer"],
@@ -73,12 +77,6 @@ function headFigures() {
       "inside the interval",
       percent(rows.filter(inside).length / rows.length, 0),
       "80 % were meant to be",
-    ],
-    scored && [
-      "scored",
-      "scored rows",
-      percent(scored.mean_abs),
-      `mean of ${count(scored.count)}: tier A, newest of its source`,
     ],
   ]);
 }
@@ -103,9 +101,8 @@ const scatter = new Scatter(
   560,
   () => {
     const errors = state.view === "error";
-    const list = rows.filter(chosen).length ? rows : [];
-    const shown = [...list].sort((a, b) => chosen(a) - chosen(b)); // the chosen ones on top
-    const all = list.flatMap((r) => [r.measured_seconds, r.predicted_seconds]);
+    const shown = [...rows].sort((a, b) => chosen(a) - chosen(b)); // the chosen ones on top
+    const all = rows.flatMap((r) => [r.measured_seconds, r.predicted_seconds]);
     const span = [Math.min(...all) / 1.25, Math.max(...all) * 1.25];
     const time = (name, range) => ({ name, tick: quantities.seconds.tick, log: true, range });
     const selected = shown.filter(chosen);
@@ -222,7 +219,7 @@ function redraw() {
         .slice(0, most)
         .map((r) => [
           r.id,
-          r.group.split("|").join(", "),
+          element("span", { class: "long" }, r.group.split("|").join(", ")),
           seconds(r.measured_seconds),
           seconds(r.predicted_seconds),
           signedPercent(r.relative_error),
@@ -313,7 +310,7 @@ function groupSection() {
         groups.map(([name, s]) => [
           element(
             "button",
-            { type: "button", class: "plain", onclick: () => turnTo(name) },
+            { type: "button", class: "plain long", onclick: () => turnTo(name) },
             name.split("|").join(", "),
           ),
           count(s.count),
@@ -341,7 +338,7 @@ function missingSection() {
         "Rows that are not predicted",
         [["reason"], ["rows", true], ["which"]],
         [...reasons].map(([reason, ids]) => [
-          reason,
+          element("span", { class: "long" }, reason),
           count(ids.length),
           ids.slice(0, 8).join(", ") + (ids.length > 8 ? ", .." : ""),
         ]),
