@@ -8,16 +8,14 @@ import { figures, findings, masthead } from "./headline.js";
 import { PipelineChart } from "./pipeline.js";
 import { StreamsChart } from "./streams.js";
 import { atPeak, MemoryChart, memoryClasses, classWords } from "./memory.js";
+import { peakBars, peakTable } from "./bars.js";
 import {
-  ledgerBars,
-  ledgerLegend,
-  ledgerTable,
-  overlapTable,
-  pathBar,
-  pathTable,
-  peakBars,
-  peakTable,
-} from "./bars.js";
+  ledgerSection,
+  overlapSection,
+  pathSection,
+  settingsSection,
+  wide,
+} from "./step_sections.js";
 import { PlacementMap } from "./placement.js";
 
 const raw = JSON.parse(document.getElementById("data").textContent);
@@ -102,9 +100,6 @@ function stretches() {
   });
   return options.length > 1 ? set : null;
 }
-
-/** A table that may be wider than a narrow screen. */
-const wide = (content) => element("div", { class: "scroll" }, content);
 
 function pipelineSection() {
   const t = timeline,
@@ -234,64 +229,6 @@ function streamsSection() {
   );
 }
 
-function ledgerSection() {
-  const bars = ledgerBars(report);
-  return section(
-    "ledger",
-    "Where the step goes",
-    null,
-    element(
-      "p",
-      { class: "lead" },
-      "Every instant of every device has exactly one cause; each bar adds up to the step. Exposed is communication that nothing hides.",
-    ),
-    element(
-      "div",
-      {
-        class: report.devices.length > 24 ? "many" : "",
-        tabindex: report.devices.length > 24 ? "0" : null,
-      },
-      bars,
-    ),
-    legend(ledgerLegend(report)),
-    folded("Table", () => ledgerTable(report)),
-  );
-}
-
-function overlapSection() {
-  const any = Object.values(report.communication_seconds).some(
-    (c) => c && (c.total > 0 || c.waiting > 0),
-  );
-  return section(
-    "overlap",
-    "Overlap",
-    null,
-    element(
-      "p",
-      { class: "lead" },
-      any
-        ? "Of the time in which bytes move, what runs under compute (pale) and what does not (strong); mean rank. Waiting for a peer moves nothing and is counted apart."
-        : "Nothing is communicated in this step.",
-    ),
-    any ? wide(overlapTable(report)) : null,
-  );
-}
-
-function pathSection() {
-  return section(
-    "path",
-    "Critical path",
-    null,
-    element(
-      "p",
-      { class: "lead" },
-      "The chain of tasks that sets the step, by kind: shortening anything else changes nothing at first.",
-    ),
-    pathBar(report),
-    wide(pathTable(report)),
-  );
-}
-
 function memorySection() {
   if (!memory) return null;
   const thin = page.memory.thinned
@@ -342,51 +279,15 @@ function placementSection() {
   );
 }
 
-function settingsSection() {
-  const effective = Object.entries(report.effective);
-  return section(
-    "settings",
-    "Settings",
-    null,
-    element(
-      "p",
-      { class: "lead" },
-      [title.description, title.source ? "Source: " + title.source : ""]
-        .filter(Boolean)
-        .join(" ") || "What the step was simulated from.",
-    ),
-    effective.length
-      ? folded(`In effect (${effective.length})`, () =>
-          table(
-            "Settings in effect",
-            [["key"], ["value"]],
-            effective.map(([key, value]) => [
-              element("code", {}, key),
-              element("code", {}, JSON.stringify(value)),
-            ]),
-          ),
-        )
-      : null,
-    folded("Scenario", () => element("pre", {}, JSON.stringify(report.scenario, null, 2))),
-    folded("Report (stepsim.report/1)", () =>
-      element(
-        "pre",
-        {},
-        JSON.stringify({ ...report, scenario: "above", effective: "above" }, null, 2),
-      ),
-    ),
-  );
-}
-
 const sections = [
   findings(report),
   pipelineSection(),
   streamsSection(),
-  ledgerSection(),
-  element("div", { class: "columns" }, overlapSection(), pathSection()),
+  ledgerSection(report),
+  element("div", { class: "columns" }, overlapSection(report), pathSection(report)),
   memorySection(),
   placementSection(),
-  settingsSection(),
+  settingsSection(report, title),
 ].filter(Boolean);
 const links = sections
   .flatMap((s) => (s.matches("section") ? [s] : [...s.querySelectorAll("section")]))
