@@ -3,13 +3,19 @@ import { count, seconds } from "./words.js";
 import { valueAt } from "./state.js";
 import {
   besideSchedule,
+  besideSplit,
   besideStages,
   chunksOf,
   counting,
+  doublings,
+  expertRanksOf,
+  gpusOf,
   microbatchesOf,
   milliseconds,
+  nodesOf,
   powers,
-  times2,
+  ranksOf,
+  stagesOf,
 } from "./hints.js";
 
 const real = (now) => !now.title.given_costs;
@@ -20,7 +26,7 @@ const piped = (now) => now.report.mesh.pp > 1;
 const wholeGpus = (now) => Boolean(valueAt(now.document, "cluster.gpus"));
 const effective = (key) => (now) => now.report.effective[key];
 const none = "none";
-const bandwidthFactors = times2(1 / 8, 8);
+const bandwidthFactors = doublings(1 / 8, 8);
 
 /** What a factor makes of a quantity: "400 Gb/s" x 0.5 is "200 Gb/s". */
 function scaled(quantity, factor) {
@@ -37,7 +43,10 @@ const costs = (key) => (now) => {
 };
 const hasCost = (key) => (now) => given(now) && costs(key)(now) !== undefined;
 
-/** `value(now)` is shown; `write(value, now)` gives the words that set it ({} by key; null = as "key=value"). */
+/**
+ * `value(now)` is shown, among what `slide(now)`, `pick(now)` or `flag(now)` (what is in effect) offer; `text` says it.
+ * `word(value, now)` is what is written behind "key=" ("value" by default), `beside(value, now)` what moves along, by key.
+ */
 export const controlGroups = [
   {
     title: "Model and machine",
@@ -62,7 +71,8 @@ export const controlGroups = [
         id: "nodes",
         key: "cluster.nodes",
         label: "Nodes",
-        slide: () => powers(256),
+        slide: nodesOf,
+        beside: (value, now) => besideSplit(now, { gpus: value * now.title.gpus_per_node }),
         value: (now) => now.title.nodes,
         when: (now) => real(now) && !wholeGpus(now),
       },
@@ -70,7 +80,8 @@ export const controlGroups = [
         id: "gpus",
         key: "cluster.gpus",
         label: "GPUs",
-        slide: () => powers(64),
+        slide: gpusOf,
+        beside: (value, now) => besideSplit(now, { gpus: value }),
         value: (now) => now.report.counts.gpus,
         when: (now) => real(now) && wholeGpus(now),
       },
@@ -84,7 +95,8 @@ export const controlGroups = [
         key: "model.tensor_model_parallel_size",
         label: "TP",
         hint: "ranks that share each layer's matrices",
-        slide: () => powers(32),
+        slide: ranksOf("tp", 32),
+        beside: (value, now) => besideSplit(now, { tp: value }),
         value: (now) => now.report.mesh.tp,
         when: several,
       },
@@ -93,7 +105,7 @@ export const controlGroups = [
         key: "model.pipeline_model_parallel_size",
         label: "PP",
         hint: "stages of the pipeline",
-        slide: (now) => (given(now) ? counting(16) : powers(64)),
+        slide: stagesOf,
         value: (now) => now.report.mesh.pp,
         beside: (value, now) => besideStages(now, value),
         when: (now) => given(now) || several(now),
@@ -104,6 +116,7 @@ export const controlGroups = [
         label: "VP",
         hint: "chunks of each stage",
         slide: chunksOf,
+        beside: (value, now) => besideSplit(now, { vp: value }),
         value: (now) => now.report.mesh.vp ?? 1,
         text: (value) => (value === 1 ? none : String(value)),
         word: (value) => (value === 1 ? "null" : String(value)),
@@ -114,7 +127,8 @@ export const controlGroups = [
         key: "model.context_parallel_size",
         label: "CP",
         hint: "ranks that share one sequence",
-        slide: () => powers(32),
+        slide: ranksOf("cp", 32),
+        beside: (value, now) => besideSplit(now, { cp: value }),
         value: (now) => now.report.mesh.cp,
         when: several,
       },
@@ -123,7 +137,7 @@ export const controlGroups = [
         key: "model.expert_model_parallel_size",
         label: "EP",
         hint: "ranks that share the experts",
-        slide: () => powers(64),
+        slide: expertRanksOf,
         value: (now) => now.report.mesh.ep ?? 1,
         when: (now) => several(now) && experts(now),
       },
@@ -153,6 +167,7 @@ export const controlGroups = [
         key: "train.micro_batch_size",
         label: "Microbatch size",
         slide: () => powers(16),
+        beside: (value, now) => besideSplit(now, { micro: value }),
         value: (now) => now.title.micro_batch,
         when: real,
       },
@@ -161,7 +176,7 @@ export const controlGroups = [
         key: "dataset.seq_length",
         label: "Sequence",
         hint: "tokens of one sample",
-        slide: () => times2(1024, 131072),
+        slide: () => doublings(1024, 131072),
         value: (now) => now.title.sequence,
         text: count,
         when: real,
@@ -324,7 +339,7 @@ export const controlGroups = [
         key: "comm_overlap.bucket_size",
         label: "Bucket",
         hint: "gradients reduced together, in elements",
-        slide: () => times2(5e6, 1.28e9).concat(4e9),
+        slide: () => doublings(5e6, 1.28e9).concat(4e9),
         value: (now) => now.report.effective["ddp.bucket_size"] ?? 4e9,
         text: (value) => `${Number((value / 1e6).toPrecision(3))} million`,
         when: several,

@@ -1,10 +1,10 @@
 // The lab: controls, the engine behind them, and the step that follows from them.
 import { element } from "./element.js";
-import { readPalette, seconds } from "./words.js";
+import { kindLetters, percent, plural, readPalette, seconds } from "./words.js";
 import { blockOrder } from "./data.js";
-import { kindLetters } from "./words.js";
 import { clearPatterns } from "./view.js";
 import { Engine, packedBytes } from "./engine.js";
+import { layoutWords } from "./headline.js";
 import { fromHash, newState, toHash, valueAt, wordsOf } from "./state.js";
 import { Sources } from "./sources.js";
 import { Controls } from "./controls.js";
@@ -30,7 +30,9 @@ const heading = element("h1", {}, "stepsim lab"),
   problem = element("div", { class: "problem", role: "alert", hidden: true }),
   timing = element("p", { class: "note timing" }),
   command = element("code", {}),
-  said = element("span", { class: "done", role: "status" });
+  saveHint = element("span", { hidden: true }, " (Save writes that system beside the scenario.)"),
+  said = element("span", { class: "done", role: "status" }),
+  heard = element("p", { class: "hidden", role: "status" });
 const boxes = Object.fromEntries(
   ["lesson", "compare", "step"].map((name) => [name, element("div", { id: name + "-box" })]),
 );
@@ -121,6 +123,7 @@ body.replaceChildren(
     ),
   ),
   toolbar,
+  heard,
   element(
     "div",
     { class: "workplace" },
@@ -144,7 +147,7 @@ body.replaceChildren(
       element(
         "footer",
         {},
-        element("p", { class: "note" }, "The same on the command line: ", command),
+        element("p", { class: "note" }, "The same on the command line: ", command, saveHint),
         timing,
       ),
     ),
@@ -171,7 +174,7 @@ function complain(error) {
     error.message,
     where ? element("code", {}, " " + where) : "",
     " ",
-    shown ? undoButton : "",
+    shown ? undoButton : button("Start anew", "The lab as it opens", () => start(firstStart)),
   );
 }
 
@@ -199,31 +202,38 @@ function show(asked, { answer, milliseconds, since, text }) {
     links: system ? sources.links(system) : null,
   };
   const { report, title } = raw;
+  const lesson = sources.lessonOf(asked.start);
   const name = title.given_costs
-    ? `${title.name || "Stages of given times"}`
+    ? lesson || !title.name
+      ? "Stages of given times"
+      : title.name
     : title.model || title.name;
-  heading.replaceChildren(
-    title.given_costs
-      ? `${name} on ${report.counts.gpus} GPUs`
-      : `${name} on ${report.counts.gpus} GPUs`,
-  );
+  heading.replaceChildren(`${name} on ${plural(report.counts.gpus, "GPU")}`);
+  const batch = `${layoutWords(report, title)}, ${report.mesh.schedule}, microbatches: ${report.mesh.microbatches}`;
   subtitle.replaceChildren(
-    title.given_costs ? "Times of stages as given, no kernels" : `${title.system}, ${title.device}`,
+    title.given_costs
+      ? batch
+      : `${batch}; ${title.system}, ${plural(title.nodes, "node")} of ${title.gpus_per_node} x ${title.device}`,
+  );
+  heard.replaceChildren(
+    `Step ${seconds(report.step_time_seconds)}, pipeline bubble ${percent(report.bubble_fraction)}`,
   );
   document.title = `${heading.textContent}: ${seconds(report.step_time_seconds)} - stepsim lab`;
   startPicker.lastElementChild.hidden = asked.start !== "file";
   startPicker.value = asked.start;
   controls.show(now, new Set(Object.keys(asked.words)));
   lessons.words = asked.words;
-  const lesson = sources.lessonOf(asked.start);
   lessons.turnTo(lesson ? lesson.number : 0);
   lessons.mark(asked.words);
   comparison.show(pinned, raw, unpin, () => restore(pinned.state));
   stepView.show(raw);
   const turned = system ? sources.turnedSystem(asked, system) : null;
   command.replaceChildren(
-    commandLine(lesson ? lesson.file : sources.scenario(asked).file, wordsOf(asked), turned),
+    lesson
+      ? commandLine(["lesson", String(lesson.number), lesson.answer], wordsOf(asked), turned)
+      : commandLine(["run", sources.scenario(asked).file], wordsOf(asked), turned),
   );
+  saveHint.hidden = !turned;
   const drawn = performance.now() - before;
   timing.replaceChildren(
     `${report.counts.tasks} tasks simulated in ${milliseconds.toFixed(0)} ms, drawn in ${drawn.toFixed(0)} ms.`,

@@ -49,8 +49,8 @@ const plain = /^[\w.,:=+~/@%-]+$/;
 const quoted = (word) => (plain.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'");
 
 /** What to type for the same step. */
-export function commandLine(file, words, turned) {
-  const all = ["stepsim", "run", file, ...words];
+export function commandLine(begin, words, turned) {
+  const all = ["stepsim", ...begin, ...words];
   if (turned) all.push("cluster.system=" + turned.name);
   return all.map(quoted).join(" ");
 }
