@@ -1,24 +1,19 @@
 // The page of one step: headline, findings, pipeline, streams, ledger, overlap, memory, placement.
 import { choice, checkbox, element, folded, legend, section, table } from "./element.js";
 import { readPage, blockOrder } from "./data.js";
-import { count, kindLetters, plural, readPalette } from "./words.js";
-import { clearPatterns, TimeView } from "./view.js";
+import { count, kindLetters, plural } from "./words.js";
+import { TimeView } from "./view.js";
+import { fillPage, followTheme, pageJson, sayingLine, wide } from "./frame.js";
 import { rowName } from "./block_words.js";
 import { figures, findings, masthead } from "./headline.js";
 import { PipelineChart } from "./pipeline.js";
 import { StreamsChart } from "./streams.js";
 import { atPeak, MemoryChart, memoryClasses, classWords } from "./memory.js";
 import { peakBars, peakTable } from "./bars.js";
-import {
-  ledgerSection,
-  overlapSection,
-  pathSection,
-  settingsSection,
-  wide,
-} from "./step_sections.js";
+import { ledgerSection, overlapSection, pathSection, settingsSection } from "./step_sections.js";
 import { PlacementMap } from "./placement.js";
 
-const raw = JSON.parse(document.getElementById("data").textContent);
+const raw = pageJson();
 const { report, title } = raw;
 const body = document.getElementById("page");
 body.append(masthead(report, title), figures(report, title));
@@ -29,7 +24,7 @@ await new Promise((go) => {
 });
 const page = readPage(raw),
   { timeline } = page;
-const said = element("div", { class: "said", role: "status", "aria-live": "polite" });
+const said = sayingLine();
 const say = (text) => said.replaceChildren(text);
 
 const view = new TimeView(0, timeline.finish);
@@ -40,7 +35,7 @@ const map =
   page.placement && page.placement.world > 1
     ? new PlacementMap(page, (text) => saidPlace.replaceChildren(text))
     : null;
-const saidPlace = element("div", { class: "said", role: "status", "aria-live": "polite" });
+const saidPlace = sayingLine();
 const pickers = [];
 
 function turnTo(row) {
@@ -288,27 +283,11 @@ const sections = [
   memorySection(),
   placementSection(),
   settingsSection(report, title),
-].filter(Boolean);
-const links = sections
-  .flatMap((s) => (s.matches("section") ? [s] : [...s.querySelectorAll("section")]))
-  .map((s) => element("a", { href: "#" + s.id }, s.querySelector("h2").textContent));
-body.append(element("nav", { "aria-label": "Sections" }, links), element("main", {}, sections));
-
-const redraw = () => {
-  readPalette();
-  clearPatterns();
+];
+fillPage(body, sections);
+followTheme(() => {
   for (const c of [pipeline, streams, memory, map]) if (c) c.chart.paint();
-};
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-// Paper is light and narrower than the screen.
-const onPaper = (paper) => {
-  if (paper) document.documentElement.dataset.theme = "light";
-  else delete document.documentElement.dataset.theme;
-  redraw();
-};
-addEventListener("beforeprint", () => onPaper(true));
-addEventListener("afterprint", () => onPaper(false));
-matchMedia("print").addEventListener("change", (event) => onPaper(event.matches));
+});
 
 /** For tests and the console. */
 globalThis.stepsim = {

@@ -1,9 +1,7 @@
 // Sections of a step's page that its report alone fills: ledger, overlap, critical path, settings.
 import { element, folded, legend, section, table } from "./element.js";
+import { wide } from "./frame.js";
 import { ledgerBars, ledgerLegend, ledgerTable, overlapTable, pathBar, pathTable } from "./bars.js";
-
-/** A table that may be wider than a narrow screen. */
-export const wide = (content) => element("div", { class: "scroll" }, content);
 
 export function ledgerSection(report) {
   const bars = ledgerBars(report);
