@@ -232,6 +232,7 @@ export const controlGroups = [
           "bf16_with_nvfp4_mixed",
         ],
         value: effective("mixed_precision"),
+        text: (value) => value.replace(/_mixed$/, "").replaceAll("_", " "),
         when: real,
       },
       {

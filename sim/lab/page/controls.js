@@ -58,7 +58,9 @@ export class Controls {
           offered = row.pick(now, this.sources);
         const names = offered.includes(value) ? offered : [value, ...offered];
         if (names.join("\n") !== select.dataset.names) {
-          select.replaceChildren(...names.map((n) => element("option", { value: n }, n)));
+          select.replaceChildren(
+            ...names.map((n) => element("option", { value: n }, (row.text || String)(n))),
+          );
           select.dataset.names = names.join("\n");
         }
         select.value = value;

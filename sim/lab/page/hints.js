@@ -29,9 +29,7 @@ export const stagesOf = (now) =>
     ? counting(16)
     : wholeCopies(now, "pp", powers(64)).filter((v) => v <= now.title.layers);
 export const nodesOf = (now) =>
-  powers(256).filter((n) =>
-    Number.isInteger(split(now, { gpus: n * now.title.gpus_per_node }).dp),
-  );
+  powers(256).filter((n) => Number.isInteger(split(now, { gpus: n * now.title.gpus_per_node }).dp));
 export const gpusOf = (now) => wholeCopies(now, "gpus", powers(64));
 export const expertRanksOf = (now) =>
   powers(64).filter((v) => (now.report.mesh.dp * now.report.mesh.cp) % v === 0);
