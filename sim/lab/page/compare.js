@@ -61,7 +61,7 @@ function figureRows(before, after) {
         "span",
         { class: kind },
         moved ? change(b - a, a) : both ? "the same" : "-",
-        kind && element("span", { class: "hidden" }, `, ${kind}`),
+        kind ? " " + kind : "",
       ),
     ]);
   }
