@@ -17,7 +17,7 @@
 #include "sim/config/import.h"
 #include "sim/config/scenario_load.h"
 #include "sim/config/starting_point.h"
-#include "sim/study/plan_report.h"
+#include "sim/study/plan_html.h"
 #include "sim/study/workers.h"
 
 namespace stepsim::app {
@@ -330,7 +330,13 @@ int plan(const PlanOptions& options) {
     json.stream() << plans_json(plans, question);
     json.close();
   }
-  if (!json.standard()) {
+  if (!options.input.html_file.empty())
+    write_all(
+        options.input.html_file,
+        plan_html(plans, question,
+                  options.input.recipe.empty() ? options.input.scenario : options.input.recipe,
+                  winner));
+  if (!json.standard() && options.input.html_file != "-") {
     std::string text;
     if (options.as_overrides) {
       text = winner != nullptr ? as_overrides(winner->rows[0].scenario)

@@ -25,7 +25,7 @@ std::string html_page(std::string_view data, std::string_view program);
 
 /// Sources of the page, built in: files of sim/report/page, module words removed from scripts.
 /// What all pages share, then the program of each kind.
-enum class PagePart { skeleton, style, parts, report, diff };
+enum class PagePart { skeleton, style, parts, report, diff, sweep, plan, validation };
 std::string_view page_part(PagePart part);
 
 }  // namespace stepsim

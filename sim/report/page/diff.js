@@ -253,7 +253,7 @@ function timelineSection() {
     lead(
       "On one axis of time: what stands below each other happens at the same moment. Point at a block for what it waited for, drag to zoom into both, double-click for the whole step.",
     ),
-    pipelines.map((p, i) => [
+    pipelines.flatMap((p, i) => [
       element("h3", { class: "side" }, `${"AB"[i]}: ${seconds([stepA, stepB][i])}`),
       p.box,
       lines[i],
