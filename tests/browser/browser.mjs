@@ -91,6 +91,7 @@ export async function open(file, { width = 1280, height = 900, colorScheme = "li
     (r) =>
       r.url().startsWith("file://") ||
       r.url().startsWith("data:") ||
+      r.url().startsWith("blob:") ||
       complaints.push("asks for " + r.url()),
   );
   await page.goto("file://" + file);

@@ -32,7 +32,7 @@ struct LayerRow {
   int rank;
   std::array<std::string_view, 10> may_include;
 };
-constexpr std::array<LayerRow, 11> layers{{
+constexpr std::array<LayerRow, 12> layers{{
     {"base", 0, {}},
     {"engine", 1, {"base/"}},
     {"config", 1, {"base/"}},
@@ -56,6 +56,10 @@ constexpr std::array<LayerRow, 11> layers{{
      7,
      {"base/", "engine/", "config/", "cost/", "network/", "parallel/", "lower/", "report/",
       "simulate.", "study/"}},
+    {"lab",
+     7,
+     {"base/", "engine/", "config/", "cost/", "network/", "parallel/", "lower/", "report/",
+      "simulate."}},
 }};
 
 /// "sim/engine/engine.h" -> "engine"; "sim/simulate.cpp" -> "simulate".
