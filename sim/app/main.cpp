@@ -10,6 +10,7 @@
 #include "sim/app/diff.h"
 #include "sim/app/large_pages.h"
 #include "sim/app/options.h"
+#include "sim/app/processes.h"
 #include "sim/app/scenario_flags.h"
 #include "sim/app/search_flags.h"
 #include "sim/app/words.h"
@@ -222,10 +223,7 @@ void add_measured(CLI::App* command, stepsim::app::MeasuredOptions& options) {
   command->footer(measured_footer);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  stepsim::app::keep_freed_blocks();
+int command_line(int argc, char** argv, stepsim::app::Processes& processes) {
   CLI::App app{"stepsim: how long one training step of a large model takes, and why.", "stepsim"};
   app.set_version_flag("--version", "stepsim " STEPSIM_VERSION);
   app.footer(footer);
@@ -327,8 +325,8 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("validate")) return stepsim::app::validate(validate_options);
     if (*inverse) return stepsim::app::explain_measured(measured);
     if (*sensitivity) return stepsim::app::sensitivity(options);
-    if (*plan) return stepsim::app::plan(plan_options);
-    if (*sweep) return stepsim::app::sweep(sweep_options);
+    if (*plan) return stepsim::app::plan(plan_options, processes);
+    if (*sweep) return stepsim::app::sweep(sweep_options, processes);
     if (app.got_subcommand("diff")) return stepsim::app::diff(diff_words);
     if (app.got_subcommand("bisect")) return stepsim::app::bisect(bisect_words);
     if (*lesson) return stepsim::app::lesson(lesson_options);
@@ -340,4 +338,13 @@ int main(int argc, char** argv) {
     return report_error({options.scenario, "", "needs more memory than this machine has"},
                         options.json_file == "-");
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  stepsim::app::keep_freed_blocks();
+  stepsim::app::Processes processes(argc, argv);
+  if (!processes.leads()) return processes.serve();
+  return processes.leave(command_line(argc, argv, processes));
 }

@@ -18,7 +18,7 @@
 #include "sim/config/scenario_load.h"
 #include "sim/config/starting_point.h"
 #include "sim/study/plan_html.h"
-#include "sim/study/workers.h"
+#include "sim/study/plan_report.h"
 
 namespace stepsim::app {
 
@@ -177,9 +177,9 @@ RunQuestion question_of(const PlanOptions& options, const PlanRequest& request) 
 
 class Planner {
  public:
-  explicit Planner(const PlanOptions& options)
+  Planner(const PlanOptions& options, Processes& processes)
       : options_(options), progress_("layouts", 0), start_(std::chrono::steady_clock::now()) {
-    run_.threads = options.threads > 0 ? static_cast<size_t>(options.threads) : core_count();
+    run_.crew = processes.crew(options.threads, find_data());
     run_.stop = [] { return Interrupt::asked(); };
     run_.progress = [this](const char* what, size_t done, size_t of) {
       progress_.show(what, done, of);
@@ -298,8 +298,8 @@ int guide_report(const PlanOptions& options, Planner& planner) {
 
 }  // namespace
 
-int plan(const PlanOptions& options) {
-  Planner planner(options);
+int plan(const PlanOptions& options, Processes& processes) {
+  Planner planner(options, processes);
   if (options.guide) return guide_report(options, planner);
   std::vector<int> gpus;
   if (!options.gpus.empty()) gpus = gpu_counts(options.gpus);

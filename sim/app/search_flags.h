@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "sim/app/options.h"
+#include "sim/app/processes.h"
 
 namespace stepsim::app {
 
@@ -35,8 +36,8 @@ void add_sweep_flags(CLI::App* command, SweepOptions& options);
 void add_plan_flags(CLI::App* command, PlanOptions& options);
 
 /// Simulates a scenario at many points: 0 some point fits, 1 none does, 130 interrupted.
-int sweep(const SweepOptions& options);
+int sweep(const SweepOptions& options, Processes& processes);
 /// Searches the fastest layout: 0 found, 1 none fits or answers the question, 130 interrupted.
-int plan(const PlanOptions& options);
+int plan(const PlanOptions& options, Processes& processes);
 
 }  // namespace stepsim::app

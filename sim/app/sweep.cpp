@@ -13,7 +13,6 @@
 #include "sim/base/error.h"
 #include "sim/config/document.h"
 #include "sim/config/files.h"
-#include "sim/study/workers.h"
 
 namespace stepsim::app {
 
@@ -79,7 +78,7 @@ class SweepJournal {
 
 }  // namespace
 
-int sweep(const SweepOptions& options) {
+int sweep(const SweepOptions& options, Processes& processes) {
   const RunOptions& input = options.input;
   if (input.recipe.empty() && input.scenario.empty())
     throw Error(std::string(command_line_name), "/scenario",
@@ -101,16 +100,15 @@ int sweep(const SweepOptions& options) {
       html(options.input.html_file);
   Interrupt interrupt;
   ProgressLine progress("points", count);
-  const Sweep result = stepsim::sweep(
-      experiment, std::move(axes),
-      {.threads = options.threads > 0 ? static_cast<size_t>(options.threads) : core_count(),
-       .stop = [] { return Interrupt::asked(); },
-       .done =
-           [&](const SweepRow& row) {
-             journal.add(row);
-             progress.advance();
-           },
-       .known = journal.known()});
+  const Sweep result = stepsim::sweep(experiment, std::move(axes),
+                                      {.crew = processes.crew(options.threads, experiment.data),
+                                       .stop = [] { return Interrupt::asked(); },
+                                       .done =
+                                           [&](const SweepRow& row) {
+                                             journal.add(row);
+                                             progress.advance();
+                                           },
+                                       .known = journal.known()});
   progress.clear();
   journal.check();
   const auto put = [](Output& output, const auto& text) {

@@ -19,7 +19,7 @@ std::optional<double> number_of(const json& object, const char* key) {
 
 /// `read` gives the scenario or throws an Error.
 template <typename Read>
-Outcome outcome_of(const Read& read) {
+Outcome outcome_of_scenario(const Read& read) {
   try {
     const Scenario scenario = read();
     const auto outcome = simulate(scenario);
@@ -50,11 +50,11 @@ Scenario read_experiment(const Experiment& experiment, std::span<const std::stri
 
 Outcome simulated(const Experiment& experiment, std::span<const std::string> words,
                   const std::string& cluster) {
-  return outcome_of([&] { return read_experiment(experiment, words, cluster); });
+  return outcome_of_scenario([&] { return read_experiment(experiment, words, cluster); });
 }
 
 Outcome simulated_text(const std::string& text, const std::string& file, const DataPaths& data) {
-  return outcome_of([&] { return read_scenario_text(text, file, {}, "", data); });
+  return outcome_of_scenario([&] { return read_scenario_text(text, file, {}, "", data); });
 }
 
 Figures figures_of(const std::string& text) {

@@ -1,32 +1,30 @@
 #include "sim/study/plan.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "sim/config/starting_point.h"
-#include "sim/lower/inventory.h"
-#include "sim/study/lower_bound.h"
-#include "sim/study/workers.h"
 
 namespace stepsim {
 namespace {
 
 using nlohmann::json;
 
-/// A layout before it is simulated.
+/// A layout, and whether it was simulated.
 struct Candidate {
   Layout layout;
-  bool valid = false, fits = false, tried = false;
-  double bound = 0, needed = 0;
+  Sized sized;
+  bool tried = false;
 };
 
 class Search {
  public:
   Search(const PlanRequest& request, int gpus, const PlanRun& run)
-      : request_(request), run_(run), base_(json::parse(request.base)) {
+      : request_(request),
+        run_(run),
+        crew_(run.crew ? run.crew : crew_of_threads(run.threads, request.data)),
+        base_(json::parse(request.base)) {
     base_["cluster"].erase("nodes");
     base_["cluster"]["gpus"] = gpus;
     const Scenario resolved =
@@ -39,7 +37,7 @@ class Search {
     plan_.space.tp_across_domains = request.tp_across_domains;
     for (const Axis& axis : request.axes) apply_axis(plan_.space, axis);
     for (Layout& layout : layouts(plan_.space, resolved, gpus))
-      candidates_.push_back({.layout = std::move(layout)});
+      candidates_.push_back({.layout = std::move(layout), .sized = {}});
   }
 
   LayoutPlan run() && {
@@ -60,35 +58,28 @@ class Search {
 
   /// Memory and bound of every layout.
   void size_up() {
-    std::mutex one;
     size_t done = 0;
-    const auto piece = [&](size_t i) {
-      Candidate& c = candidates_[i];
-      try {
-        const Scenario s =
-            read_scenario_text(text_of(c.layout), request_.file, {}, "", request_.data);
-        for (const StageInventory& stage : inventory(s))
-          c.needed = std::max(c.needed, stage.memory.peak() + stage.memory.reserve);
-        c.valid = true;
-        c.fits = c.needed <= s.cluster.device.memory_capacity.value;
-        capacity_ = s.cluster.device.memory_capacity.value;
-        if (c.fits) c.bound = lower_bound(s).value;
-      } catch (const Error&) {
-        // Megatron would refuse it: no layout.
-      }
-      if (!run_.progress) return;
-      const std::lock_guard lock(one);
-      run_.progress("layouts", ++done, candidates_.size());
-    };
-    for_each_piece(candidates_.size(), run_.threads, piece, {}, run_.stop);
+    crew_({.count = candidates_.size(),
+           .errand =
+               [&](size_t i) { return size_errand(text_of(candidates_[i].layout), request_.file); },
+           .answered =
+               [&](size_t i, const std::string& answer) {
+                 candidates_[i].sized = sized_by(answer);
+                 if (run_.progress) run_.progress("layouts", ++done, candidates_.size());
+               },
+           .stop = run_.stop});
+    for (const Candidate& c : candidates_)
+      if (c.sized.valid) capacity_ = c.sized.capacity_bytes;
     plan_.refused = candidates_.size();
-    std::erase_if(candidates_, [](const Candidate& c) { return !c.valid; });
+    std::erase_if(candidates_, [](const Candidate& c) { return !c.sized.valid; });
     plan_.layouts = candidates_.size();
     plan_.refused -= plan_.layouts;
-    std::erase_if(candidates_, [](const Candidate& c) { return !c.fits; });
+    std::erase_if(candidates_, [](const Candidate& c) { return !c.sized.fits; });
     plan_.infeasible = plan_.layouts - candidates_.size();
     std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
+                     [](const Candidate& a, const Candidate& b) {
+                       return a.sized.bound_seconds < b.sized.bound_seconds;
+                     });
   }
 
   /// The slowest of the steps that are asked for; infinite while there are fewer.
@@ -104,8 +95,8 @@ class Search {
   /// Something simulated is as fast at the least and needs less memory, to a 20th of what there is.
   bool dominated(const Candidate& c) const {
     return std::any_of(plan_.rows.begin(), plan_.rows.end(), [&](const PlanRow& row) {
-      return row.figures.step_seconds <= c.bound &&
-             row.figures.needed_bytes.value_or(0) <= c.needed + capacity_ / 20;
+      return row.figures.step_seconds <= c.sized.bound_seconds &&
+             row.figures.needed_bytes.value_or(0) <= c.sized.needed_bytes + capacity_ / 20;
     });
   }
 
@@ -118,11 +109,11 @@ class Search {
       for (size_t i = 0; i < candidates_.size() && next.size() < batch; ++i) {
         const Candidate& c = candidates_[i];
         if (c.tried) continue;
-        const bool wanted = request_.brute_force || c.bound < last;
+        const bool wanted = request_.brute_force || c.sized.bound_seconds < last;
         // Of those that only the frontier asks for, one of a kind in a batch: it may speak for the
         // others.
         const auto like = [&](size_t other) {
-          return candidates_[other].needed <= c.needed + capacity_ / 20;
+          return candidates_[other].sized.needed_bytes <= c.sized.needed_bytes + capacity_ / 20;
         };
         if (wanted ||
             (request_.frontier && !dominated(c) && std::none_of(next.begin(), next.end(), like)))
@@ -136,17 +127,22 @@ class Search {
   void simulate_all(const std::vector<size_t>& chosen) {
     std::vector<PlanRow> rows(chosen.size());
     std::vector<char> done(chosen.size(), 0);
-    const auto piece = [&](size_t i) {
+    for (size_t i = 0; i < chosen.size(); ++i) {
       const Candidate& c = candidates_[chosen[i]];
-      PlanRow& row = rows[i];
-      row.layout = c.layout;
-      row.scenario = text_of(c.layout);
-      row.bound_seconds = c.bound;
-      row.outcome = simulated_text(row.scenario, request_.file, request_.data);
-      if (!row.outcome.failed()) row.figures = figures_of(row.outcome.report);
-      done[i] = 1;
-    };
-    for_each_piece(chosen.size(), run_.threads, piece, {}, run_.stop);
+      rows[i].layout = c.layout;
+      rows[i].scenario = text_of(c.layout);
+      rows[i].bound_seconds = c.sized.bound_seconds;
+    }
+    crew_({.count = chosen.size(),
+           .errand = [&](size_t i) { return step_errand(rows[i].scenario, request_.file); },
+           .answered =
+               [&](size_t i, const std::string& answer) {
+                 PlanRow& row = rows[i];
+                 row.outcome = outcome_by(answer);
+                 if (!row.outcome.failed()) row.figures = figures_of(row.outcome.report);
+                 done[i] = 1;
+               },
+           .stop = run_.stop});
     for (size_t i = 0; i < rows.size(); ++i) {
       if (done[i] == 0) continue;
       candidates_[chosen[i]].tried = true;
@@ -158,8 +154,9 @@ class Search {
     }
     if (run_.progress) {
       const double last = last_wanted();
-      const auto left = std::count_if(candidates_.begin(), candidates_.end(),
-                                      [&](const auto& c) { return !c.tried && c.bound < last; });
+      const auto left = std::count_if(candidates_.begin(), candidates_.end(), [&](const auto& c) {
+        return !c.tried && c.sized.bound_seconds < last;
+      });
       run_.progress("simulations", plan_.simulated, plan_.simulated + static_cast<size_t>(left));
     }
   }
@@ -173,7 +170,8 @@ class Search {
       const double step = standing.figures.step_seconds;
       for (const PlanRow& row : plan_.rows) standing.faster += row.figures.step_seconds < step;
       standing.maybe_faster = standing.faster;
-      for (const Candidate& c : candidates_) standing.maybe_faster += !c.tried && c.bound < step;
+      for (const Candidate& c : candidates_)
+        standing.maybe_faster += !c.tried && c.sized.bound_seconds < step;
     }
     plan_.standing = std::move(standing);
   }
@@ -230,10 +228,11 @@ class Search {
 
   const PlanRequest& request_;
   const PlanRun& run_;
+  Crew crew_;
   json base_;
   Model model_;
   int64_t sequence_ = 0;
-  std::atomic<double> capacity_ = 0;
+  double capacity_ = 0;
   std::vector<Candidate> candidates_;
   LayoutPlan plan_;
 };

@@ -4,8 +4,8 @@
 // of its step worked out (lower_bound.h). Those that fit are simulated by ascending bound until no
 // bound is below the last of the steps that are asked for: what was never simulated provably ranks
 // behind. The same holds for the frontier of step against memory.
-// Law: the result does not depend on the number of threads, and brute force over the space finds
-// the same (tests/study).
+// Law: the result does not depend on the number of threads and processes, and brute force over the
+// space finds the same (tests/study).
 #pragma once
 
 #include <functional>
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/study/errands.h"
 #include "sim/study/experiment.h"
 #include "sim/study/layouts.h"
 
@@ -35,6 +36,7 @@ struct PlanRequest {
 };
 struct PlanRun {
   size_t threads = 1;
+  Crew crew{};  ///< in place of threads
   std::function<bool()> stop{};
   /// "layouts" or "simulations", how many are done and of how many; by one thread at a time.
   std::function<void(const char* what, size_t done, size_t of)> progress{};

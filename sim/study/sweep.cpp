@@ -1,12 +1,10 @@
 #include "sim/study/sweep.h"
 
 #include <algorithm>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "sim/config/document.h"
-#include "sim/study/workers.h"
 
 namespace stepsim {
 namespace {
@@ -95,20 +93,34 @@ Sweep sweep(const Experiment& experiment, std::vector<Axis> axes, const SweepRun
     result.rows.back().point = std::move(point);
   }
   if (!result.rows.empty()) check_keys_matter(experiment, result.keys, result.rows.front().point);
-  std::mutex one;
-  const auto piece = [&](size_t i) {
-    SweepRow& row = result.rows[i];
-    std::string cluster;
-    const std::vector<std::string> words = override_words(row.point, cluster);
-    const auto known = run.known.find(point_text(row.point));
-    row.outcome = known != run.known.end() ? known->second : simulated(experiment, words, cluster);
+  const auto finish = [&](SweepRow& row, Outcome outcome) {
+    row.outcome = std::move(outcome);
     if (!row.outcome.failed()) row.figures = figures_of(row.outcome.report);
     row.done = true;
-    if (!run.done) return;
-    const std::lock_guard lock(one);
-    run.done(row);
+    if (run.done) run.done(row);
   };
-  for_each_piece(result.rows.size(), run.threads, piece, {}, run.stop);
+  std::vector<size_t> open;
+  for (size_t i = 0; i < result.rows.size(); ++i) {
+    const auto known = run.known.find(point_text(result.rows[i].point));
+    if (known != run.known.end())
+      finish(result.rows[i], known->second);
+    else
+      open.push_back(i);
+  }
+  const Crew crew = run.crew ? run.crew : crew_of_threads(run.threads, experiment.data);
+  crew({.count = open.size(),
+        .errand =
+            [&](size_t i) {
+              std::string cluster;
+              const std::vector<std::string> words =
+                  override_words(result.rows[open[i]].point, cluster);
+              return point_errand(experiment, words, cluster);
+            },
+        .answered =
+            [&](size_t i, const std::string& answer) {
+              finish(result.rows[open[i]], outcome_by(answer));
+            },
+        .stop = run.stop});
   refuse_common_failure(experiment, result);
   find_best(result);
   return result;

@@ -1,5 +1,6 @@
 // A sweep: one scenario at many points, on all cores, in the order in which they were asked for.
-// Law: the rows do not depend on the number of threads, nor on whether some came from a journal.
+// Law: the rows do not depend on the number of threads and processes, nor on whether some came from
+// a journal.
 #pragma once
 
 #include <functional>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/study/errands.h"
 #include "sim/study/experiment.h"
 #include "sim/study/variation.h"
 
@@ -40,6 +42,7 @@ struct Sweep {
 /// How a sweep is run.
 struct SweepRun {
   size_t threads = 1;
+  Crew crew{};                                  ///< in place of threads
   std::function<bool()> stop{};                 ///< asked before each point
   std::function<void(const SweepRow&)> done{};  ///< after each point, by one thread at a time
   std::map<std::string, Outcome> known{};       ///< by point_text: not simulated again

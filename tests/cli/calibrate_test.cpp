@@ -26,13 +26,6 @@ struct Workplace {
   }
 };
 
-/// Exit code and standard error.
-std::pair<int, std::string> refused_calibration(const Workplace& place, const std::string& words) {
-  const std::string err = place.at("err");
-  const int status = std::system((program() + " " + words + " >/dev/null 2>" + err).c_str());
-  return {WEXITSTATUS(status), read_text(err)};
-}
-
 const char* const table =
     "op,n_gpus,n_nodes,msg_bytes,time_us\n"
     "all_reduce,8,1,1073741824,5100\nall_reduce,8,1,268435456,1330\nall_reduce,8,1,67108864,360\n"
@@ -68,8 +61,9 @@ TEST_CASE("bad measurements are one line with file, place and reason") {
   };
   for (const auto& [words, reason] : cases) {
     CAPTURE(words);
-    const auto [code, text] = refused_calibration(place, words);
-    CHECK(code == 2);
+    const Outcome outcome = outcome_of(words);
+    const std::string& text = outcome.err;
+    CHECK(outcome.code == 2);
     CHECK_MESSAGE(text.find(reason) != std::string::npos, text);
     CHECK(std::count(text.begin(), text.end(), '\n') == 1);
   }

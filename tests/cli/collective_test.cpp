@@ -1,6 +1,5 @@
 // `stepsim collective` and `stepsim validate`.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,21 +11,6 @@
 #include "tests/cli/program.h"
 
 using namespace stepsim::test;
-
-namespace {
-
-/// Exit code and standard error of words that must not be read.
-std::pair<int, std::string> refused_words(const std::string& words) {
-  const std::filesystem::path err =
-      std::filesystem::temp_directory_path() / "stepsim_collective_test.err";
-  const int status =
-      std::system((program() + " " + words + " >/dev/null 2>" + err.string()).c_str());
-  const std::string text = read_text(err.string());
-  std::filesystem::remove(err);
-  return {WEXITSTATUS(status), text};
-}
-
-}  // namespace
 
 // Law: algbw = size / time, busbw = algbw x 2 (n-1)/n for an all-reduce; never mixed.
 TEST_CASE("collective --json keeps the contract") {
@@ -151,10 +135,10 @@ TEST_CASE("collective and validate: bad input exits 2 with one line") {
            {"validate --rows a --collectives b", "/--rows: cannot be combined"},
        }) {
     CAPTURE(std::string(refusal.first));
-    const auto [code, said] = refused_words(refusal.first);
-    const std::string text = said;
+    const Outcome outcome = outcome_of(refusal.first);
+    const std::string& text = outcome.err;
     CAPTURE(text);
-    CHECK(code == 2);
+    CHECK(outcome.code == 2);
     CHECK(text.find(refusal.second) != std::string::npos);
     CHECK(std::count(text.begin(), text.end(), '\n') == 1);
   }

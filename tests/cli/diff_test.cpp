@@ -1,6 +1,5 @@
 // `diff` and `bisect` as scripts and pull requests use them: exit codes, folders, JSON, traces.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,21 +12,6 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Outcome {
-  int code = 0;
-  std::string out;  ///< both streams
-};
-Outcome outcome(const std::string& words) {
-  const std::string command = program() + " " + words + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  Outcome result;
-  char buffer[4096];
-  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.out.append(buffer, n);
-  result.code = WEXITSTATUS(pclose(pipe));
-  return result;
-}
 
 const std::string pairs = "scenarios/pairs/";
 std::string pair(const std::string& name) {
@@ -99,9 +83,9 @@ TEST_CASE("limits decide the exit code, and bad input stays 2") {
         Case{"diff scenarios/1f1b-4x8.json pipeline.p2p_order=fixed", 1, "cannot finish"},
         Case{"bisect scenarios/zb-h1-4x8.json -gb 9 --share 0%", 2, "#/--share"}}) {
     CAPTURE(c.words);
-    const Outcome found = outcome(c.words);
+    const Outcome found = outcome_of(c.words);
     CHECK(found.code == c.code);
-    CHECK(found.out.find(c.says) != std::string::npos);
+    CHECK(found.both().find(c.says) != std::string::npos);
   }
 }
 
@@ -119,25 +103,26 @@ TEST_CASE("two folders: every pair in one table, what has no counterpart is said
     }
   }
   const std::string both = (folder.path / "old").string() + " " + (folder.path / "new").string();
-  CHECK(outcome("diff " + both).code == 0);
-  const Outcome gated = outcome("diff " + both + " --fail-above 2% --markdown");
+  CHECK(outcome_of("diff " + both).code == 0);
+  const Outcome gated = outcome_of("diff " + both + " --fail-above 2% --markdown");
   CHECK(gated.code == 1);
   CHECK(gated.out.find("30 pairs compared, 1 failed") != std::string::npos);
   CHECK(gated.out.find("| s107.json | 27.000 ms | 30.000 ms | +11.11 % | **FAIL**: +11.11 % is "
                        "above 2 % | train.global_batch_size 8 -> 9 |") != std::string::npos);
-  CHECK(outcome("diff " + both + " --fail-above 12%").code == 0);
+  CHECK(outcome_of("diff " + both + " --fail-above 12%").code == 0);
 
   fs::remove(folder.path / "new" / "s103.json");
   std::ofstream(folder.path / "old" / "s104.json") << "{";
-  const Outcome broken = outcome("diff " + both);
+  const Outcome broken = outcome_of("diff " + both);
   CHECK(broken.code == 2);
-  CHECK(broken.out.find("28 pairs compared, 0 failed, 1 without a counterpart, 1 not readable") !=
-        std::string::npos);
-  CHECK(broken.out.find("only in " + (folder.path / "old").string()) != std::string::npos);
-  const json table = json::parse(outcome("diff " + both + " --json -").out);
+  CHECK(
+      broken.both().find("28 pairs compared, 0 failed, 1 without a counterpart, 1 not readable") !=
+      std::string::npos);
+  CHECK(broken.both().find("only in " + (folder.path / "old").string()) != std::string::npos);
+  const json table = json::parse(outcome_of("diff " + both + " --json -").out);
   CHECK(table.at("rows").size() == 30);
   fs::create_directories(folder.path / "none");
-  CHECK(outcome("diff " + (folder.path / "none").string() + " " + (folder.path / "old").string())
+  CHECK(outcome_of("diff " + (folder.path / "none").string() + " " + (folder.path / "old").string())
             .code == 2);
 }
 

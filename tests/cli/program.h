@@ -2,6 +2,8 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -40,6 +42,33 @@ inline std::string output(const std::string& words) {
     text.append(buffer.data(), n);
   CHECK(pclose(pipe) == 0);
   return text;
+}
+
+struct Outcome {
+  int code = 0;  ///< -1: killed
+  std::string out, err;
+  std::string both() const { return out + err; }
+};
+
+/// Of the program with these words. Files are this process's: tests run side by side.
+inline Outcome outcome_of(const std::string& words) {
+  const std::string base = "/tmp/stepsim-cli-" + std::to_string(getpid());
+  const std::string out = base + ".out", err = base + ".err";
+  const int status = std::system((program() + " >" + out + " 2>" + err + " " + words).c_str());
+  Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
+  std::remove(out.c_str());
+  std::remove(err.c_str());
+  return outcome;
+}
+
+inline int exit_code(const std::string& words) { return outcome_of(words).code; }
+
+inline void check_fits_100_columns(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(line.size() <= 100);
+  }
 }
 
 }  // namespace stepsim::test

@@ -1,6 +1,4 @@
 // run --why and --kineto, sensitivity and explain-measured, as a user calls them.
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -11,30 +9,12 @@
 using namespace stepsim::test;
 using nlohmann::json;
 
-namespace {
-
-size_t widest(const std::string& text) {
-  size_t most = 0;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) most = std::max(most, line.size());
-  return most;
-}
-/// Exit code and the one line on standard error.
-std::pair<int, std::string> refused(const std::string& words) {
-  const std::string err = "/tmp/stepsim-questions.err";
-  const std::string command = program() + " " + words + " >/dev/null 2>" + err;
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(err)};
-}
-
-}  // namespace
-
 TEST_CASE("run --why adds its block and its JSON, and nothing without") {
   const std::string scenario = "run scenarios/straggler-4xh100-ddp.json ";
   const std::string text = output(scenario + "--why");
   CHECK(tells(text, "Why exposed"));
   CHECK(tells(text, "ddp.overlap_grad_reduce"));
-  CHECK(widest(text) <= 100);
+  check_fits_100_columns(text);
   CHECK(text.starts_with(output(scenario)));
   const json why = json::parse(output(scenario + "--why --json -"));
   CHECK(why["exposed"]["dp"]["reasons"]["gate_off"] > 0);
@@ -45,12 +25,12 @@ TEST_CASE("run --why adds its block and its JSON, and nothing without") {
 TEST_CASE("sensitivity and explain-measured print a page and JSON") {
   const std::string page = output("sensitivity scenarios/1f1b-4x8.json");
   CHECK(tells(page, "1 % better"));
-  CHECK(widest(page) <= 100);
+  check_fits_100_columns(page);
   CHECK(json::parse(output("sensitivity scenarios/1f1b-4x8.json --json -"))["rows"].size() >= 2);
   const std::string told =
       output("explain-measured scenarios/straggler-4xh100-ddp.json --step-time 380ms");
   CHECK(tells(told, "One parameter that explains it"));
-  CHECK(widest(told) <= 100);
+  check_fits_100_columns(told);
 }
 
 TEST_CASE("a device's own trace explains itself") {
@@ -84,10 +64,10 @@ TEST_CASE("what cannot be answered is one line and exit code 2") {
            Case{"run scenarios/1f1b-4x8.json --kineto /tmp/x --kineto-rank 9", "is not simulated"},
        }) {
     CAPTURE(std::string(c.words));
-    const std::pair<int, std::string> result = refused(c.words);
-    const std::string& line = result.second;
+    const Outcome outcome = outcome_of(c.words);
+    const std::string& line = outcome.err;
     CAPTURE(line);
-    CHECK(result.first == 2);
+    CHECK(outcome.code == 2);
     CHECK(tells(line, c.part));
     CHECK(std::count(line.begin(), line.end(), '\n') == 1);
   }

@@ -1,9 +1,7 @@
 // Commands that simulate many scenarios: contracts of their JSON, exit codes, width of their
 // tables.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -13,20 +11,6 @@ using namespace stepsim::test;
 using nlohmann::json;
 
 namespace {
-
-int exit_code(const std::string& words) {
-  const std::string command = program() + " " + words + " >/dev/null 2>/tmp/stepsim-search.err";
-  const int status = std::system(command.c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-void check_width(const std::string& text) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    CAPTURE(line);
-    CHECK(line.size() <= 100);
-  }
-}
 
 const std::string small_plan =
     "plan llama3.2-1b --cluster dgx-h100 --gpus 2 --seq 1024 --gbs 4 model.num_layers=2 "
@@ -44,7 +28,7 @@ TEST_CASE("sweep: rows with a report or a failure; the best is the shortest step
   for (const json& row : out["rows"]) CHECK(row["report"].is_null() == row["failure"].is_string());
   const std::string table = output(words);
   CHECK(table.find("cannot be run") != std::string::npos);
-  check_width(table);
+  check_fits_100_columns(table);
   CHECK(
       output(words + "--csv -").starts_with("train.global_batch_size,pipeline.schedule,step_time"));
   CHECK(output(words + "--svg -").starts_with("<svg"));
@@ -65,7 +49,7 @@ TEST_CASE("plan: the contract, and a table that fits the page") {
   CHECK(out["rows"][0]["report"]["step_time_seconds"] > 0);
   CHECK(out["rows"][0]["scenario"]["cluster"]["gpus"] == 2);
   CHECK(out["by_gpus"][0]["run"]["money"].is_number());
-  check_width(output(small_plan + "--tokens 1T --price 2 --top 3"));
+  check_fits_100_columns(output(small_plan + "--tokens 1T --price 2 --top 3"));
   CHECK(output(small_plan + "--as-overrides").find("model.num_layers=2\n") != std::string::npos);
   CHECK(exit_code("plan llama3.2-1b --cluster dgx-h100") == 2);
   CHECK(exit_code("plan llama3.2-1b --gpus 8") == 2);

@@ -1,6 +1,4 @@
 // What is wrong on the command line itself is one line like any other bad input.
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -10,22 +8,6 @@
 #include "tests/cli/program.h"
 
 using namespace stepsim::test;
-
-namespace {
-
-struct Outcome {
-  int code = 0;
-  std::string err;
-};
-
-Outcome run(const std::string& words) {
-  const std::string err = "/tmp/stepsim-words.err";
-  const std::string command = program() + " " + words + " >/tmp/stepsim-words.out 2>" + err;
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(err)};
-}
-
-}  // namespace
 
 TEST_CASE("words that are not known: exit 2, one line, the nearest word") {
   struct Case {
@@ -45,7 +27,7 @@ TEST_CASE("words that are not known: exit 2, one line, the nearest word") {
            Case{"run scenarios/1f1b-4x8.json model.seq_length=", "expected a value"},
        }) {
     CAPTURE(std::string(c.words));
-    const Outcome outcome = run(c.words);
+    const Outcome outcome = outcome_of(c.words);
     CAPTURE(outcome.err);
     CHECK(outcome.code == 2);
     CHECK(outcome.err.starts_with("<command line>#"));
@@ -58,11 +40,9 @@ TEST_CASE("what cannot be written is an error, standard output included") {
   for (const char* words : {"run scenarios/1f1b-4x8.json", "list models", "list keys", "explain",
                             "explain bucket_size", "explain bucket_size --json -"}) {
     CAPTURE(std::string(words));
-    const std::string command = program() + " " + words + " >/dev/full 2>/tmp/stepsim-words.err";
-    const int status = std::system(command.c_str());
-    CHECK(WIFEXITED(status));
-    CHECK(WEXITSTATUS(status) == 2);
-    CHECK(read_text("/tmp/stepsim-words.err").find("could not be written") != std::string::npos);
+    const Outcome outcome = outcome_of(std::string(words) + " >/dev/full");
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err.find("could not be written") != std::string::npos);
   }
 }
 
@@ -71,8 +51,9 @@ TEST_CASE("with --json - every error is JSON on standard output too") {
        {"run scenarios/1f1b-4x8.json --json - --trce x", "run --json -", "run --json=- x --trce",
         "run none.json --json -", "explain no_such_key_at_all --json -"}) {
     CAPTURE(std::string(words));
-    CHECK(run(words).code == 2);
-    const auto body = nlohmann::json::parse(read_text("/tmp/stepsim-words.out"));
+    const Outcome outcome = outcome_of(words);
+    CHECK(outcome.code == 2);
+    const auto body = nlohmann::json::parse(outcome.out);
     CHECK(body.at("error").at("message").get<std::string>().size() > 5);
   }
 }
@@ -90,17 +71,18 @@ TEST_CASE("no output overwrites the scenario") {
   for (const char* flag : {"--json", "--trace", "--html"})
     for (const char* name : {"/s.json", "/./s.json", "/d/../s.json", "/hard.json", "/soft.json"}) {
       CAPTURE(std::string(flag) + " " + name);
-      const Outcome outcome = run("run " + at + "/s.json " + flag + " " + at + name);
+      const Outcome outcome = outcome_of("run " + at + "/s.json " + flag + " " + at + name);
       CHECK(outcome.code == 2);
       CHECK(outcome.err.find("would overwrite the scenario") != std::string::npos);
       CHECK(read_text(folder / "s.json") == before);
     }
   // Two names of a file that is not there yet.
   fs::create_symlink("new.json", folder / "link.json");
-  const Outcome outcome =
-      run("run " + at + "/s.json --json " + at + "/new.json --trace " + at + "/d/../link.json");
+  const Outcome outcome = outcome_of("run " + at + "/s.json --json " + at + "/new.json --trace " +
+                                     at + "/d/../link.json");
   CHECK(outcome.err.find("would overwrite the report") != std::string::npos);
-  const Outcome page = run("run " + at + "/s.json --trace " + at + "/x --html " + at + "/./x");
+  const Outcome page =
+      outcome_of("run " + at + "/s.json --trace " + at + "/x --html " + at + "/./x");
   CHECK(page.code == 2);
   CHECK(page.err.find("#/--html: would overwrite the trace: --trace and --html both name") !=
         std::string::npos);
@@ -110,19 +92,19 @@ TEST_CASE("no output overwrites the scenario") {
 
 TEST_CASE(
     "a step that cannot finish: its cycle on standard error, exit code 1, no time, no report") {
-  const Outcome outcome =
-      run("run scenarios/1f1b-4x8.json pipeline.p2p_order=fixed --json /tmp/stepsim-stall.json");
+  const Outcome outcome = outcome_of(
+      "run scenarios/1f1b-4x8.json pipeline.p2p_order=fixed --json /tmp/stepsim-stall.json");
   CHECK(outcome.code == 1);
   CHECK(outcome.err.starts_with("the step cannot finish: after 0.006 s nothing moves"));
   CHECK(outcome.err.find("rank 0 (stage 0) pp send next: pp forward") != std::string::npos);
   CHECK(outcome.err.find("rank 1 (stage 1) pp send prev: pp backward") != std::string::npos);
-  CHECK(read_text("/tmp/stepsim-words.out").empty());
+  CHECK(outcome.out.empty());
   CHECK_FALSE(std::ifstream("/tmp/stepsim-stall.json").good());
-  CHECK(run("run scenarios/1f1b-4x8.json pipeline.p2p_order=even_odd").code == 0);
+  CHECK(outcome_of("run scenarios/1f1b-4x8.json pipeline.p2p_order=even_odd").code == 0);
   // On standard output as JSON: one object with the error of every command and the waits.
-  const Outcome piped = run("run scenarios/1f1b-4x8.json pipeline.p2p_order=fixed --json -");
+  const Outcome piped = outcome_of("run scenarios/1f1b-4x8.json pipeline.p2p_order=fixed --json -");
   CHECK(piped.code == 1);
-  const auto body = nlohmann::json::parse(read_text("/tmp/stepsim-words.out"));
+  const auto body = nlohmann::json::parse(piped.out);
   CHECK(body["error"]["file"] == "scenarios/1f1b-4x8.json");
   CHECK(body["error"]["pointer"] == "");
   CHECK(piped.err.starts_with(body["error"]["message"].get<std::string>() + "\n"));
