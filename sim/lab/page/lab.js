@@ -212,7 +212,7 @@ function show(asked, { answer, milliseconds, since, text }) {
       : title.name
     : title.model || title.name;
   heading.replaceChildren(`${name} on ${plural(report.counts.gpus, "GPU")}`);
-  const batch = `${layoutWords(report, title)}, ${report.mesh.schedule}, microbatches: ${report.mesh.microbatches}`;
+  const batch = `${layoutWords(report, title)}, ${report.mesh.schedule}, ${plural(report.mesh.microbatches, "microbatch")}`;
   subtitle.replaceChildren(
     title.given_costs
       ? batch
