@@ -223,7 +223,7 @@ test(
       page.getByRole("button", { name: "Save" }).click(),
     ]);
     const saved = readFileSync(await download.path(), "utf8");
-    const own = simulate("saved", [write("saved.json", saved)]);
+    const own = simulate("own", [write("saved.json", saved)]);
     const step = await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds);
     assert.equal(own.report.step_time_seconds, step);
     const [chooser] = await Promise.all([
@@ -260,7 +260,7 @@ test(
     };
     await open('{"train": {"global_batch": 8}}');
     await page.locator(".problem").waitFor();
-    assert.match(await text(page, ".problem"), /global_batch_size/);
+    assert.match(await text(page, ".problem"), /#\/cluster: is missing/);
     await page.getByRole("button", { name: "Undo" }).click();
     await page.locator(".problem").waitFor({ state: "hidden" });
     assert.equal(await figure(page, "step"), "33.00 ms");
