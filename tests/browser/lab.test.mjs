@@ -297,3 +297,16 @@ test("narrow and dark; everything in reach of the keyboard", options, async () =
         assert.ok(await one.evaluate((e) => e.labels?.length || e.ariaLabel));
   await page.close();
 });
+
+test("a long step is given up when something else is set", options, async () => {
+  const { page, complaints } = await lab("#start=1f1b-4x8");
+  await page.evaluate(() => (location.hash = "start=llama3.1-405b-1024xh100-bf16"));
+  await page.locator(".working").waitFor();
+  await page.waitForTimeout(1200);
+  await page.evaluate(() => (location.hash = "start=gpipe-4x8"));
+  await page.waitForFunction(() => document.querySelector("h1").textContent.includes("gpipe"));
+  // 2.7 million tasks take seconds: they did not come to an end.
+  assert.equal(await page.evaluate(() => stepsim.timings.length), 2);
+  assert.deepEqual(complaints, []);
+  await page.close();
+});

@@ -111,6 +111,7 @@ const toolbar = element(
     copy(command.textContent, "command copied"),
   ),
   said,
+  element("span", { class: "working" }, "simulating ..."),
 );
 body.replaceChildren(
   element(
