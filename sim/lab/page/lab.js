@@ -78,6 +78,11 @@ const startPicker = element(
   ),
   element(
     "optgroup",
+    { label: "Recipes of Megatron-Bridge" },
+    options(sources.recipes.map((n) => [n, n.replace(/^recipes\/|_pretrain|_config$/g, "")])),
+  ),
+  element(
+    "optgroup",
     { label: "Yours", hidden: true },
     element("option", { value: "file" }, "opened file"),
   ),
