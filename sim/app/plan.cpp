@@ -297,9 +297,18 @@ int guide_report(const PlanOptions& options, Planner& planner) {
   return Interrupt::asked() ? interrupted : 0;
 }
 
+void check_plan_page(const PlanOptions& options) {
+  const std::string& page = options.input.html_file;
+  for (const std::string* file :
+       {&options.input.scenario, &options.input.json_file, &options.against, &options.save_file})
+    if (!page.empty() && !file->empty() && same_file(page, *file))
+      refuse_plan("--html", "names a file that is used otherwise: '" + printable(page) + "'");
+}
+
 }  // namespace
 
 int plan(const PlanOptions& options, Processes& processes) {
+  check_plan_page(options);
   Planner planner(options, processes);
   if (options.guide) return guide_report(options, planner);
   std::vector<int> gpus;

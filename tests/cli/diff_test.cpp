@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tests/cli/program.h"
+#include "tests/cli/page_block.h"
 
 using namespace stepsim::test;
 using nlohmann::json;
@@ -145,13 +145,8 @@ TEST_CASE("both timelines in one trace, from time 0, with processes of their own
 }
 
 TEST_CASE("a page of its own: both steps and their difference, nothing of a name acted on") {
-  const std::string page =
-      output("diff scenarios/zb-h1-4x8.json -gb 9 'model.x=<script>' --html -");
-  CHECK(page.starts_with("<!doctype html>"));
-  CHECK(page.find("<script>") == std::string::npos);
-  const std::string open = "id=\"data\">";
-  const size_t from = page.find(open) + open.size();
-  const json data = json::parse(page.substr(from, page.find("</script>", from) - from));
+  const json data =
+      page_block(output("diff scenarios/zb-h1-4x8.json -gb 9 'model.x=<script>' --html -"));
   // 1F1B's 8 microbatches and the ramp of 1 ms a forward: 27 ms; each more adds 3 ms.
   CHECK(data.at("diff").at("a").at("step_time_seconds") == doctest::Approx(0.027));
   CHECK(data.at("diff").at("delta_seconds") == doctest::Approx(0.003));

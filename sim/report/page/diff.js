@@ -82,7 +82,7 @@ function warnings() {
       g.in_effect ? "In effect" : "Undone",
       [
         element("code", {}, g.key),
-        ` asked for ${g.requested}, now ${g.effective}`,
+        `${g.requested === "null" ? " not written" : ` asked for ${g.requested}`}, now ${g.effective}`,
         g.because_of ? [", because of ", element("code", {}, g.because_of)] : "",
         g.delta_seconds === null ? "" : `: ${signedSeconds(g.delta_seconds)} of the step`,
       ].flat(),

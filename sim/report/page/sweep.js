@@ -50,7 +50,8 @@ function headFigures() {
       bySteps ? seconds(best.step) : best.tokens.toFixed(1),
       [
         cut(sweep.name(raw.best), 120),
-        `${seconds(best.low)} to ${seconds(best.high)} in 80 % of cases`,
+        best.high > best.low * (1 + 1e-9) &&
+          `${seconds(best.low)} to ${seconds(best.high)} in 80 % of cases`,
       ],
       "main",
     ],

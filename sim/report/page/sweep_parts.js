@@ -56,7 +56,7 @@ export class SweepRows {
     const lines = this.metrics
       .filter((m) => Number.isFinite(row[m.key]))
       .map((m) => [m.name, m.quantity.words(row[m.key])]);
-    if (row.low > 0)
+    if (row.high > row.low * (1 + 1e-9))
       lines.splice(1, 0, [
         "80 % of cases",
         `${quantities.seconds.words(row.low)} to ${quantities.seconds.words(row.high)}`,

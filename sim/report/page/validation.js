@@ -12,7 +12,10 @@ const raw = pageJson(),
 const rows = every.filter((r) => r.relative_error !== null && r.measured_seconds > 0),
   unpredicted = every.filter((r) => r.relative_error === null);
 const intervals = rows.some((r) => r.low_seconds > 0);
-const inside = (r) => r.low_seconds <= r.measured_seconds && r.measured_seconds <= r.high_seconds;
+// An interval without width holds what it predicts.
+const inside = (r) =>
+  r.low_seconds * (1 - 1e-9) <= r.measured_seconds &&
+  r.measured_seconds <= r.high_seconds * (1 + 1e-9);
 const within = (share) => rows.filter((r) => Math.abs(r.relative_error) <= share).length;
 
 /** What a machine does in one type; which collective; which kernel. */
@@ -64,7 +67,11 @@ function headFigures() {
       "bias",
       "bias",
       signedPercent(overall.bias),
-      overall.bias > 0 ? "predicted too slow" : "predicted too fast",
+      Math.abs(overall.bias) < 5e-4
+        ? "neither too slow nor too fast"
+        : overall.bias > 0
+          ? "predicted too slow"
+          : "predicted too fast",
     ],
     [
       "within",
