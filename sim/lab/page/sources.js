@@ -32,7 +32,12 @@ export class Sources {
     return (found && this.lessons[Number(found[1]) - 1]) || null;
   }
   has(start) {
-    return start === "file" || this.scenarios.includes(start) || this.recipes.includes(start) || this.lessonOf(start) !== null;
+    return (
+      start === "file" ||
+      this.scenarios.includes(start) ||
+      this.recipes.includes(start) ||
+      this.lessonOf(start) !== null
+    );
   }
   /** {file, text} of the scenario that a state starts from. */
   scenario(state) {
