@@ -188,7 +188,7 @@ void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
   against
       ->add_option(
           "--html", validate.html_file,
-          "write a page for a browser: scatter by group, the worst rows first (- = stdout)")
+          "write a page for a browser: scatter by group, the worst rows first\n(- = stdout)")
       ->type_name("FILE");
   against->add_option("--json", validate.json_file, "write rows and errors as JSON (- = stdout)")
       ->type_name("FILE");

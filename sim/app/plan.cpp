@@ -101,6 +101,7 @@ PlanRequest request_of(const PlanOptions& options, std::vector<int>& gpus) {
   PlanRequest request;
   request.data = find_data();
   request.top = options.top;
+  request.sample = static_cast<size_t>(options.sample);
   request.frontier = !options.no_frontier;
   request.brute_force = options.brute_force;
   request.tp_across_domains = options.tp_across_domains;

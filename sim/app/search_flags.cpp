@@ -88,6 +88,11 @@ void add_plan_flags(CLI::App* command, PlanOptions& options) {
       ->capture_default_str();
   command->add_flag("--no-frontier", options.no_frontier, "do not look for layouts of less memory");
   command->add_flag("--brute-force", options.brute_force, "simulate everything that fits");
+  command
+      ->add_option("--sample", options.sample,
+                   "look at N layouts drawn evenly: a rank in a space too large to search")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
   text("--against", options.against, "FILE", "a scenario to be ranked among the layouts");
   text("--save", options.save_file, "FILE", "write the winner as a scenario");
   command

@@ -24,7 +24,7 @@ struct PlanOptions {
   int64_t sequence = 0, global_batch = 0;
   std::vector<std::string> vary, only;
   std::string against, save_file;
-  int top = 5, threads = 0;
+  int top = 5, threads = 0, sample = 0;
   bool tp_across_domains = false, no_frontier = false, brute_force = false, as_overrides = false,
        guide = false;
   double price = 0, budget = 0, watts = 0;

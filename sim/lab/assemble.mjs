@@ -15,6 +15,7 @@ for (const folder of [
   "hardware/gpus",
   "hardware/measurements",
   "scenarios",
+  "scenarios/recipes",
   "scenarios/lessons",
 ])
   for (const name of readdirSync(join(sources, folder)).sort())

@@ -4,7 +4,10 @@
 #include <bit>
 #include <cassert>
 #include <cstdint>
+#include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/lower/inventory.h"
 #include "sim/study/lower_bound.h"
@@ -48,6 +51,35 @@ Fields split_fields(std::string_view bytes) {
   return fields;
 }
 
+/// Everything that is written, in the values that gates left of it, and what they added.
+std::map<std::string, std::string> settings_in_effect(const std::string& text, const Scenario& s) {
+  std::map<std::string, std::string> settings = s.effective;
+  std::set<std::string> known;  // gates name keys by the section that keeps them
+  for (const auto& [key, value] : s.effective) known.insert(key.substr(key.rfind('.') + 1));
+  const nlohmann::json written = nlohmann::json::parse(text);
+  for (const auto& [section, keys] : written.items()) {
+    if (!keys.is_object()) continue;
+    for (const auto& [key, value] : keys.items())
+      if (!known.contains(key)) settings[section + "." + key] = value.dump();
+  }
+  return settings;
+}
+/// FNV-1a, 64 bits (draft-eastlake-fnv).
+uint64_t print_of(const std::map<std::string, std::string>& settings) {
+  uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](const std::string& word) {
+    for (const char c : word + '\n') {
+      hash ^= static_cast<unsigned char>(c);
+      hash *= 0x100000001b3;
+    }
+  };
+  for (const auto& [key, value] : settings) {
+    add(key);
+    add(value);
+  }
+  return hash;
+}
+
 std::string sized_answer(const std::string& text, const std::string& file, const DataPaths& data) {
   Sized sized;
   try {
@@ -55,6 +87,7 @@ std::string sized_answer(const std::string& text, const std::string& file, const
     for (const StageInventory& stage : inventory(s))
       sized.needed_bytes = std::max(sized.needed_bytes, stage.memory.peak() + stage.memory.reserve);
     sized.valid = true;
+    sized.in_effect = print_of(settings_in_effect(text, s));
     sized.capacity_bytes = s.cluster.device.memory_capacity.value;
     sized.fits = sized.needed_bytes <= sized.capacity_bytes;
     if (sized.fits) sized.bound_seconds = lower_bound(s).value;
@@ -63,7 +96,7 @@ std::string sized_answer(const std::string& text, const std::string& file, const
   }
   return joined_fields({sized.valid ? "valid" : "", sized.fits ? "fits" : "",
                         bytes_of_number(sized.needed_bytes), bytes_of_number(sized.capacity_bytes),
-                        bytes_of_number(sized.bound_seconds)});
+                        bytes_of_number(sized.bound_seconds), bytes_of_number(sized.in_effect)});
 }
 
 }  // namespace
@@ -101,7 +134,8 @@ Sized sized_by(const std::string& answer) {
           .fits = !fields[1].empty(),
           .needed_bytes = number_of_bytes<double>(fields[2]),
           .capacity_bytes = number_of_bytes<double>(fields[3]),
-          .bound_seconds = number_of_bytes<double>(fields[4])};
+          .bound_seconds = number_of_bytes<double>(fields[4]),
+          .in_effect = number_of_bytes<uint64_t>(fields[5])};
 }
 
 Outcome outcome_by(const std::string& answer) {

@@ -3,6 +3,7 @@
 // So it does not matter who answers, nor whether two did.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@ struct Sized {
   bool valid = false, fits = false;  ///< not valid: Megatron would refuse it
   double needed_bytes = 0, capacity_bytes = 0;
   double bound_seconds = 0;  ///< lower_bound.h; only of what fits
+  uint64_t in_effect = 0;    ///< print of its settings after Bridge's gates: alike ones have one
+  bool operator==(const Sized&) const = default;
 };
 
 /// Memory and lower bound of a scenario as JSON text; `file` is what errors point at.

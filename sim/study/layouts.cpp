@@ -191,10 +191,18 @@ bool is_open(const Choice& choice, const Layout& l) {
   return true;
 }
 
+/// A layout takes some 200 bytes until the search has ended.
+constexpr size_t most_layouts = 6'000'000;
+
 /// Every combination of the open choices.
 void add_settings(const LayoutSpace& space, Layout layout, std::vector<Layout>& result) {
   layout.settings.assign(space.choices.size(), 0);
   for (;;) {
+    if (result.size() == most_layouts)
+      throw Error(std::string(command_line_name), "/--vary",
+                  fmt::format("the space has more than {} layouts; narrow it, say with "
+                              "--vary model.expert_tensor_parallel_size=1",
+                              most_layouts));
     result.push_back(layout);
     size_t c = space.choices.size();
     while (c > 0) {

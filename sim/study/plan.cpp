@@ -1,8 +1,12 @@
 #include "sim/study/plan.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/config/starting_point.h"
 
@@ -36,8 +40,10 @@ class Search {
     plan_.space = standard_space(resolved, base_, request.own_settings, request.words);
     plan_.space.tp_across_domains = request.tp_across_domains;
     for (const Axis& axis : request.axes) apply_axis(plan_.space, axis);
+    if (request.own_settings) drop_alike_options(resolved);
     for (Layout& layout : layouts(plan_.space, resolved, gpus))
       candidates_.push_back({.layout = std::move(layout), .sized = {}});
+    if (request.sample > 0 && request.sample < candidates_.size()) draw();
   }
 
   LayoutPlan run() && {
@@ -72,14 +78,82 @@ class Search {
       if (c.sized.valid) capacity_ = c.sized.capacity_bytes;
     plan_.refused = candidates_.size();
     std::erase_if(candidates_, [](const Candidate& c) { return !c.sized.valid; });
+    plan_.refused -= candidates_.size();
+    drop_alike();
     plan_.layouts = candidates_.size();
-    plan_.refused -= plan_.layouts;
     std::erase_if(candidates_, [](const Candidate& c) { return !c.sized.fits; });
     plan_.infeasible = plan_.layouts - candidates_.size();
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) {
                        return a.sized.bound_seconds < b.sized.bound_seconds;
                      });
+  }
+
+  /// Those with the least marks, which are as good as random (splitmix64, Steele et al. 2014).
+  void draw() {
+    plan_.drawn_of = candidates_.size();
+    std::vector<std::pair<uint64_t, size_t>> marks;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      uint64_t z = (i + 1) * 0x9e3779b97f4a7c15;
+      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+      z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+      marks.emplace_back(z ^ (z >> 31), i);
+    }
+    std::nth_element(marks.begin(), marks.begin() + static_cast<std::ptrdiff_t>(request_.sample),
+                     marks.end());
+    marks.resize(request_.sample);
+    std::sort(marks.begin(), marks.end(),
+              [](const auto& a, const auto& b) { return a.second < b.second; });
+    std::vector<Candidate> drawn;
+    for (const auto& [mark, i] : marks) drawn.push_back(std::move(candidates_[i]));
+    candidates_ = std::move(drawn);
+  }
+
+  /// Options that are an earlier one in effect on two meshes of every kind: what the scenario says
+  /// by leaving it out. A kind: which sizes are above 1, for by that gates decide.
+  void drop_alike_options(const Scenario& resolved) {
+    LayoutSpace plain = plan_.space;
+    for (Choice& choice : plain.choices) choice.options.resize(1);
+    std::map<std::array<bool, 7>, std::vector<Layout>> kinds;
+    for (const Layout& l : layouts(plain, resolved, plan_.gpus)) {
+      std::vector<Layout>& some =
+          kinds[{l.tp > 1, l.pp > 1, l.vp > 1, l.cp > 1, l.ep > 1, l.etp > 1, l.dp() > 1}];
+      if (some.size() < 2) some.push_back(l);
+    }
+    for (size_t c = 0; c < plan_.space.choices.size(); ++c) {
+      std::vector<Option>& options = plan_.space.choices[c].options;
+      for (size_t o = options.size(); o-- > 1;)
+        for (size_t before = 0; before < o; ++before)
+          if (alike(kinds, c, before, o)) {
+            options.erase(options.begin() + static_cast<std::ptrdiff_t>(o));
+            break;
+          }
+    }
+  }
+  bool alike(const std::map<std::array<bool, 7>, std::vector<Layout>>& kinds, size_t choice,
+             size_t a, size_t b) const {
+    bool ever_valid = false;
+    for (const auto& [kind, some] : kinds)
+      for (Layout layout : some) {
+        const auto sized = [&](size_t option) {
+          layout.settings[choice] = static_cast<int>(option);
+          return sized_by(answer_of(size_errand(text_of(layout), request_.file), request_.data));
+        };
+        const Sized one = sized(a);
+        if (!(one == sized(b))) return false;
+        ever_valid |= one.valid;
+      }
+    return ever_valid;
+  }
+
+  /// Of those that are the same in effect the first stays: it says least.
+  void drop_alike() {
+    std::set<std::array<uint64_t, 3>> seen;
+    plan_.alike = std::erase_if(candidates_, [&](const Candidate& c) {
+      return !seen.insert({c.sized.in_effect, std::bit_cast<uint64_t>(c.sized.needed_bytes),
+                           std::bit_cast<uint64_t>(c.sized.bound_seconds)})
+                  .second;
+    });
   }
 
   /// The slowest of the steps that are asked for; infinite while there are fewer.

@@ -32,6 +32,7 @@ struct PlanRequest {
   bool frontier = true;      ///< steps against memory, too
   bool brute_force = false;  ///< everything that fits is simulated
   std::string against;       ///< JSON text of a layout to be ranked; empty: none
+  size_t sample = 0;         ///< so many layouts of the space, drawn evenly; 0: all
   DataPaths data;
 };
 struct PlanRun {
@@ -63,7 +64,9 @@ struct LayoutPlan {
   int gpus = 0;
   LayoutSpace space;
   bool experts = false;
-  size_t refused = 0;  ///< combinations that Megatron would refuse: no layouts
+  size_t drawn_of = 0;  ///< size of the space when only a sample of it was looked at; 0: all of it
+  size_t refused = 0;   ///< combinations that Megatron would refuse: no layouts
+  size_t alike = 0;     ///< combinations that are another one in effect, by gates or defaults
   size_t layouts = 0, infeasible = 0, simulated = 0, failed = 0;
   size_t feasible() const { return layouts - infeasible; }
   size_t pruned() const { return feasible() - simulated; }

@@ -84,6 +84,19 @@ std::string run_text(const LayoutPlan& plan, const RunQuestion& question) {
   return out;
 }
 
+/// What the share of a sample says of the space: Wilson's interval of 95 % (JASA 22, 1927).
+std::string sampled_text(const LayoutPlan& plan) {
+  if (plan.drawn_of == 0) return "";
+  constexpr double z = 1.96;
+  const auto n = static_cast<double>(std::max<size_t>(1, plan.feasible()));
+  const double share = static_cast<double>(plan.standing->maybe_faster) / n;
+  const double middle = share + z * z / (2 * n);
+  const double reach = z * std::sqrt(share * (1 - share) / n + z * z / (4 * n * n));
+  const double whole = 1 + z * z / n;
+  return fmt::format("; of the whole space {:.2f} to {:.2f} %",
+                     100 * std::max(0.0, middle - reach) / whole, 100 * (middle + reach) / whole);
+}
+
 std::string standing_text(const LayoutPlan& plan) {
   const Standing& s = *plan.standing;
   if (s.outcome.failed())
@@ -105,10 +118,10 @@ std::string standing_text(const LayoutPlan& plan) {
   std::string out = fmt::format(
       "\nGiven layout   {}\n  {}, {:.1f} GiB{}: at least {} and at most {} of {} layouts are "
       "faster\n"
-      "  (it is in the first {:.2f} %)\n",
+      "  (it is in the first {:.2f} %{})\n",
       sizes, step_text(s.figures.step_seconds), gibibytes(s.figures.needed_bytes.value_or(0)),
       s.figures.fits ? "" : " (does not fit)", s.faster, s.maybe_faster, plan.feasible(),
-      std::max(0.01, share(s.maybe_faster)));
+      std::max(0.01, share(s.maybe_faster)), sampled_text(plan));
   if (!plan.rows.empty()) {
     const Figures& best = plan.rows[0].figures;
     out += fmt::format("  against the winner {}:\n    {}\n",
@@ -166,10 +179,19 @@ std::optional<PlannedRun> planned_run(const LayoutPlan& plan, const RunQuestion&
 }
 
 std::string plan_text(const LayoutPlan& plan, const RunQuestion& question) {
-  std::string out = fmt::format(
+  std::string out;
+  if (plan.drawn_of > 0)
+    out = fmt::format(
+        "A sample: {} combinations drawn evenly of {}; the best of them need not be the best\n",
+        thousands(static_cast<double>(plan.layouts + plan.alike + plan.refused)),
+        thousands(static_cast<double>(plan.drawn_of)));
+  out += fmt::format(
       "{} GPUs: {} layouts, of which {} do not fit, {} simulated, {} provably slower\n", plan.gpus,
       thousands(static_cast<double>(plan.layouts)), thousands(static_cast<double>(plan.infeasible)),
       plan.simulated, thousands(static_cast<double>(plan.pruned())));
+  if (plan.alike > 0)
+    out += fmt::format("{} more combinations are one of these in effect\n",
+                       thousands(static_cast<double>(plan.alike)));
   if (plan.failed > 0) out += fmt::format("{} of those simulated cannot finish\n", plan.failed);
   if (!plan.complete) out += "interrupted: the ranking is of what was simulated until then\n";
   if (plan.rows.empty())
@@ -229,17 +251,19 @@ std::string plans_json(const std::vector<LayoutPlan>& plans, const RunQuestion& 
   Ordered out;
   out["schema"] = "stepsim.plan/1";
   out["version"] = STEPSIM_VERSION;
-  size_t layouts = 0, simulated = 0, pruned = 0, infeasible = 0;
+  size_t layouts = 0, simulated = 0, pruned = 0, infeasible = 0, alike = 0;
   for (const LayoutPlan& plan : plans) {
     layouts += plan.layouts;
     simulated += plan.simulated;
     pruned += plan.pruned();
     infeasible += plan.infeasible;
+    alike += plan.alike;
   }
   out["space"] = layouts;
   out["simulated"] = simulated;
   out["pruned"] = pruned;
   out["infeasible"] = infeasible;
+  out["alike"] = alike;
   out["complete"] =
       std::all_of(plans.begin(), plans.end(), [](const LayoutPlan& plan) { return plan.complete; });
   out["rows"] = Ordered::array();
@@ -253,6 +277,7 @@ std::string plans_json(const std::vector<LayoutPlan>& plans, const RunQuestion& 
                 {"simulated", plan.simulated},
                 {"pruned", plan.pruned()},
                 {"infeasible", plan.infeasible},
+                {"drawn_of", plan.drawn_of > 0 ? Ordered(plan.drawn_of) : Ordered()},
                 {"guide", plan.guide.empty() ? Ordered() : Ordered(plan.guide)},
                 {"guide_row", plan.guide_row ? row_json(plan, *plan.guide_row) : Ordered()},
                 {"run", run_json(planned_run(plan, question))}};

@@ -65,6 +65,7 @@ test("the same bytes as the program's", { skip: notBuilt }, async (t) => {
     await t.test([file, ...overrides].join(" "), () => {
       const text = readFileSync(join(root, file), "utf8");
       const answer = ask({ file, text, overrides, want: "report" });
+      assert.match(answer, /"step_time_seconds": \d/);
       assert.ok(answer === native(file, overrides), answer.slice(0, 300));
     });
 });

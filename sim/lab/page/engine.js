@@ -8,16 +8,24 @@ export async function packedBytes(id) {
 }
 export const streamBytes = (stream) => new Response(stream).arrayBuffer();
 
+/** A step that has run for so long is given up when the reader has set something else. */
+const patienceMilliseconds = 1000;
+
 export class Engine {
   /** `bundle`: {loader, worker, files by path}; `wasm`: the module's bytes. */
   constructor(bundle, wasm) {
-    const url = URL.createObjectURL(
+    this.url = URL.createObjectURL(
       new Blob([bundle.loader, "\n", bundle.worker], { type: "text/javascript" }),
     );
-    this.worker = new Worker(url);
-    URL.revokeObjectURL(url);
-    this.open = new Map();
+    this.first = { wasm, files: bundle.files };
     this.next = 0;
+    this.newest = null;
+    this.since = null; // when what is shown next was begun; null: nothing is
+    this.begin();
+  }
+  begin() {
+    this.worker = new Worker(this.url);
+    this.open = new Map();
     this.worker.onmessage = ({ data }) => {
       const { resolve, asked } = this.open.get(data.id);
       this.open.delete(data.id);
@@ -28,9 +36,14 @@ export class Engine {
         since: performance.now() - asked,
       });
     };
-    this.ready = this.send({ wasm, files: bundle.files });
-    this.newest = null;
-    this.busy = false;
+    this.ready = this.send(this.first);
+  }
+  /** Whatever runs is given up; who waits for it gets null. */
+  restart() {
+    this.worker.terminate();
+    const given = [...this.open.values()];
+    this.begin();
+    for (const { resolve } of given) resolve(null);
   }
   send(message) {
     const id = this.next++;
@@ -40,20 +53,25 @@ export class Engine {
     });
   }
   /** `question` as sim/lab/lab.h has it; `files`: texts by path that it needs beside the shipped ones. */
-  ask(question, files = {}) {
-    return this.send({ question: JSON.stringify(question), files });
+  async ask(question, files = {}) {
+    let result = null;
+    while (!result) result = await this.send({ question: JSON.stringify(question), files });
+    return result;
   }
-  /** As `ask`, for what the page shows: while one runs only the newest of the others is kept. */
+  /** As `ask`, for what the page shows: only the newest is waited for. */
   async show(question, files, done) {
     this.newest = { question, files, done };
-    if (this.busy) return;
-    this.busy = true;
+    if (this.since !== null) {
+      if (performance.now() - this.since > patienceMilliseconds) this.restart();
+      return;
+    }
     while (this.newest) {
       const { question: q, files: f, done: then } = this.newest;
       this.newest = null;
-      const result = await this.ask(q, f);
-      if (!this.newest) then(result);
+      this.since = performance.now();
+      const result = await this.send({ question: JSON.stringify(q), files: f });
+      if (result && !this.newest) then(result);
     }
-    this.busy = false;
+    this.since = null;
   }
 }

@@ -78,6 +78,11 @@ const startPicker = element(
   ),
   element(
     "optgroup",
+    { label: "Recipes of Megatron-Bridge" },
+    options(sources.recipes.map((n) => [n, n.replace(/^recipes\/|_pretrain|_config$/g, "")])),
+  ),
+  element(
+    "optgroup",
     { label: "Yours", hidden: true },
     element("option", { value: "file" }, "opened file"),
   ),
@@ -95,9 +100,12 @@ const toolbar = element(
   { class: "toolbar" },
   element("label", { for: "start" }, "Start from"),
   startPicker,
+  button("Lessons", "Twelve questions with a guess, a try and the law behind", () =>
+    start("lesson-1"),
+  ),
   pinButton,
   button("Reset", "Back to the start, nothing changed", () =>
-    start(state.start === "file" ? firstStart : state.start),
+    restore({ ...newState(state.start), file: state.file }),
   ),
   importButton(openFile, (text) => complain({ file: "", pointer: "", message: text })),
   button("Save", "This scenario as a file for stepsim run", () => saveFiles()),
@@ -108,6 +116,7 @@ const toolbar = element(
     copy(command.textContent, "command copied"),
   ),
   said,
+  element("span", { class: "working" }, "simulating ..."),
 );
 body.replaceChildren(
   element(
@@ -165,14 +174,14 @@ async function run() {
 function complain(error) {
   body.classList.remove("busy");
   body.classList.add("refused");
-  const where = [error.file === "<command line>" ? "" : error.file, error.pointer]
-    .filter(Boolean)
-    .join("#");
+  const { file, pointer, message } = error,
+    where = pointer ? "#" + pointer : file;
   problem.hidden = false;
   problem.replaceChildren(
     element("b", {}, "This cannot be simulated. "),
-    error.message,
-    where ? element("code", {}, " " + where) : "",
+    element("code", {}, where === "<command line>" ? "" : where),
+    where ? ": " : "",
+    message,
     " ",
     shown ? undoButton : button("Start anew", "The lab as it opens", () => start(firstStart)),
   );
@@ -209,7 +218,7 @@ function show(asked, { answer, milliseconds, since, text }) {
       : title.name
     : title.model || title.name;
   heading.replaceChildren(`${name} on ${plural(report.counts.gpus, "GPU")}`);
-  const batch = `${layoutWords(report, title)}, ${report.mesh.schedule}, microbatches: ${report.mesh.microbatches}`;
+  const batch = `${layoutWords(report, title)}, ${report.mesh.schedule}, ${plural(report.mesh.microbatches, "microbatch")}`;
   subtitle.replaceChildren(
     title.given_costs
       ? batch

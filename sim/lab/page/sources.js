@@ -14,6 +14,9 @@ export class Sources {
     this.models = names("models/");
     this.systems = names("hardware/");
     this.scenarios = names("scenarios/");
+    this.recipes = names("scenarios/recipes/")
+      .map((name) => "recipes/" + name)
+      .filter((name) => valueAt(this.json(`scenarios/${name}.json`), "cluster.system"));
     this.lessons = names("scenarios/lessons/").map((name, i) => ({
       number: i + 1,
       file: `scenarios/lessons/${name}.json`,
@@ -29,7 +32,7 @@ export class Sources {
     return (found && this.lessons[Number(found[1]) - 1]) || null;
   }
   has(start) {
-    return start === "file" || this.scenarios.includes(start) || this.lessonOf(start) !== null;
+    return start === "file" || this.scenarios.includes(start) || this.recipes.includes(start) || this.lessonOf(start) !== null;
   }
   /** {file, text} of the scenario that a state starts from. */
   scenario(state) {
