@@ -170,8 +170,8 @@ void add_diff(CLI::App& app, DiffWords& words) {
       ->type_name("FILE");
   command
       ->add_option("--html", words.html_file,
-                   "write a page for a browser: waterfalls by change and by cause, both timelines\n"
-                   "on one axis, gates, memory (- = standard output)")
+                   "write a page for a browser: waterfalls by change and by cause,\n"
+                   "both timelines on one axis, gates, memory (- = standard output)")
       ->type_name("FILE");
   command
       ->add_option("--fail-above", words.fail_above,

@@ -96,10 +96,9 @@ void add_plan_flags(CLI::App* command, PlanOptions& options) {
   text("--against", options.against, "FILE", "a scenario to be ranked among the layouts");
   text("--save", options.save_file, "FILE", "write the winner as a scenario");
   command
-      ->add_option(
-          "--html", options.input.html_file,
-          "write a page for a browser: frontier of time and memory, ranking, what it costs\n"
-          "(- = standard output)")
+      ->add_option("--html", options.input.html_file,
+                   "write a page for a browser: frontier of time and memory, ranking,\n"
+                   "what the run costs (- = standard output)")
       ->type_name("FILE");
   command->add_flag("--as-overrides", options.as_overrides,
                     "print the winner as Bridge's dotted overrides, nothing else");
@@ -138,10 +137,9 @@ void add_sweep_flags(CLI::App* command, SweepOptions& options) {
                    "write a picture: a line, or a heat map of the first two axes")
       ->type_name("FILE");
   command
-      ->add_option(
-          "--html", options.input.html_file,
-          "write a page for a browser: lines or a heat map, where each step goes, all rows\n"
-          "(- = standard output)")
+      ->add_option("--html", options.input.html_file,
+                   "write a page for a browser: lines or a heat map, where each step goes,\n"
+                   "all rows (- = standard output)")
       ->type_name("FILE");
   command
       ->add_option("--resume", options.resume_file,

@@ -338,6 +338,17 @@ test("405B on 1,024 GPUs: under 3 MB, headline within 1.5 s", async () => {
   await page.close();
 });
 
+test("a long pipeline, 64 stages x 512 microbatches, stays under 2.5 MB and reads back whole", async () => {
+  const { html } = simulate("1f1b-64x512", ["scenarios/1f1b-64x512.json"]);
+  assert.ok(statSync(html).size < 2.5e6, String(statSync(html).size));
+  const { page, complaints } = await open(html);
+  const drawn = await orders(page);
+  drawn.forEach((order, stage) => assert.deepEqual(order, oneFOneB(64, 512, stage)));
+  assert.equal(drawn.length, 64);
+  assert.deepEqual(complaints, []);
+  await page.close();
+});
+
 test("hostile names show as text, nothing runs, nothing overflows", async () => {
   const name =
     `</script><script>globalThis.hacked = 1</script><img src=x onerror="globalThis.hacked = 2">" ' & \u202eright to left\u202c {{data}} ` +
