@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <chrono>
@@ -240,6 +241,12 @@ void save_winner(const std::string& file, const LayoutPlan& plan) {
   write_all(file, scenario.dump(2) + "\n");
 }
 
+/// With experts a full space has a million layouts: the guide's report searches TP, PP, VP, EP,
+/// micro batches up to 4, recompute, dispatchers and their overlap, at the guide's CP.
+constexpr std::array<const char*, 3> guide_holds_of_experts{"model.expert_tensor_parallel_size=1",
+                                                            "comm_overlap.tp_comm_overlap=true",
+                                                            "ddp.use_distributed_optimizer=true"};
+
 /// The guides' tables row by row: of each size of dense models the largest that is shipped, and
 /// every mixture of experts that they name, on the fewest GPUs of its start.
 int guide_report(const PlanOptions& options, Planner& planner) {
@@ -250,6 +257,8 @@ int guide_report(const PlanOptions& options, Planner& planner) {
     std::string model;
     int gpus = 0;
     double parameters = 0;
+    int cp = 1;
+    bool experts = false;
   };
   std::map<std::string, Case> dense;
   std::vector<Case> cases, experts;
@@ -260,10 +269,10 @@ int guide_report(const PlanOptions& options, Planner& planner) {
     const auto parameters = static_cast<double>(parameter_count(model, 1));
     if (start->gpus.empty()) {
       const int least = start->pp_low * std::max(start->tp_low * start->cp, start->ep);
-      experts.push_back({row.name, std::max(node, least), parameters});
+      experts.push_back({row.name, std::max(node, least), parameters, start->cp, true});
     } else if (Case& best = dense[start->text]; parameters > best.parameters) {
       const int high = std::atoi(start->gpus.substr(start->gpus.find('-') + 1).c_str());
-      best = {row.name, std::min(high, 256), parameters};
+      best = {row.name, std::min(high, 256), parameters, start->cp, false};
     }
   }
   for (const auto& [text, one] : dense) cases.push_back(one);
@@ -283,6 +292,11 @@ int guide_report(const PlanOptions& options, Planner& planner) {
     one.top = 1;
     one.no_frontier = true;
     if (one.sequence == 0) one.sequence = 4096;
+    if (c.experts) {
+      for (const char* held : guide_holds_of_experts) one.input.overrides.emplace_back(held);
+      one.vary.push_back(fmt::format("model.context_parallel_size={}", c.cp));
+      one.vary.emplace_back("train.micro_batch_size=1,2,4");
+    }
     std::vector<int> gpus{c.gpus};
     try {
       plans.emplace_back(c.model, planner(request_of(one, gpus), c.gpus));

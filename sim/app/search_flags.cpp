@@ -21,7 +21,8 @@ Examples
 The table marks the best point that fits: the shortest step where all rows train the same tokens on
 as many GPUs, else the most tokens per second and GPU. Each row says why: the largest part of its
 step beside compute, or why it cannot be. Ctrl-C prints what is done; with --resume FILE every
-finished point is kept there, and the same command goes on where it stopped.
+finished point is kept there, and the same command goes on where it stopped. Many machines do it
+together, with the same bytes as a result: ./dev mpi, then mpirun stepsim-mpi sweep ...
 
 Exit codes: 0 some point fits, 1 none does, 2 bad input, 130 interrupted.
 )";
@@ -35,13 +36,17 @@ What is searched: TP inside an NVLink domain, PP, VP, CP, EP, ETP, micro batch s
 overlap, sharding and overlap of the optimizer, dispatcher and overlap of experts. An override holds
 its key; --vary KEY=VALUES gives its values, of any key: mixed_precision=bf16_mixed,... adds a
 choice. Every layout is resolved and sized; what does not fit, and what provably cannot be among
-the first (--top), is not simulated. So the ranking is that of simulating all of them.
+the first (--top), is not simulated. So the ranking is that of simulating all of them. Layouts that
+are the same once Bridge's gates have spoken count once. --sample N says where a scenario's own
+layout stands in a space too large to search, with its interval of 95 %. Many machines search
+together, with the same bytes as a result: ./dev mpi, then mpirun stepsim-mpi plan ...
 
 Examples
   stepsim plan MODEL --cluster dgx-h100 --gpus 64
   stepsim plan MODEL --cluster dgx-h100 --gpus 64..512*2 --tokens 15T --price 2.5
   stepsim plan MODEL --cluster dgx-h100 --tokens 1T --target 30d
   stepsim plan scenarios/llama3-70b-64xh100-bf16.json --save best.json
+  stepsim plan --recipe qwen3_30b_a3b_pretrain_16gpu_h100_bf16_config --sample 2000
   stepsim plan --recipe llama3_70b_pretrain_64gpu_h100_bf16_config --as-overrides
   stepsim plan MODEL --cluster dgx-b200 --gpus 64 --vary model.context_parallel_size=1 \
                --vary mixed_precision=bf16_mixed,bf16_with_mxfp8_mixed
@@ -56,7 +61,7 @@ Exit codes: 0 found; 1 nothing fits, or not in the time or for the money; 2 bad 
 
 /// `of`: what each thread simulates.
 void add_threads_flag(CLI::App* command, int& threads, const std::string& of) {
-  command->add_option("--threads", threads, of + " at a time; default: all cores")
+  command->add_option("--threads", threads, of + " at a time in a process; default: all cores")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
 }

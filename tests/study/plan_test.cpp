@@ -173,6 +173,39 @@ TEST_CASE("the result does not depend on threads; its winner reads back") {
         best.figures.step_seconds);
 }
 
+TEST_CASE("a sample is a part of the space, the same each time; a sample of all is the space") {
+  PlanRequest request = small_request();
+  request.top = 1;
+  request.frontier = false;
+  const LayoutPlan all = plan(request, 4, {.threads = 2});
+  const size_t combinations = all.layouts + all.refused + all.alike;
+  request.sample = combinations;
+  CHECK(plan(request, 4, {.threads = 2}).drawn_of == 0);
+  request.sample = 8;
+  request.against = all.rows[0].scenario;
+  const LayoutPlan some = plan(request, 4, {.threads = 1}), again = plan(request, 4, {});
+  CHECK(some.drawn_of == combinations);
+  CHECK(some.layouts + some.refused + some.alike == 8);
+  CHECK(some.rows[0].layout == again.rows[0].layout);
+  // Nothing drawn beats the fastest of all.
+  REQUIRE(some.standing);
+  CHECK(some.standing->maybe_faster == 0);
+  CHECK(some.rows[0].figures.step_seconds >= all.rows[0].figures.step_seconds);
+}
+
+TEST_CASE("what a scenario gets by leaving it out is no second layout") {
+  PlanRequest request = small_request();
+  request.top = 1;
+  request.frontier = false;
+  request.axes.push_back(parse_axis("model.tensor_model_parallel_size=1", "--vary"));
+  const LayoutPlan once = plan(request, 4, {.threads = 2});
+  // Off is what Megatron does unasked.
+  request.axes.push_back(parse_axis("model.defer_embedding_wgrad_compute=null,false", "--vary"));
+  const LayoutPlan twice = plan(request, 4, {.threads = 2});
+  CHECK(twice.layouts == once.layouts);
+  CHECK(twice.alike == once.layouts + once.alike);
+}
+
 TEST_CASE("the guides' tables: ranges by size, and CP with the largest or with long sequences") {
   const DataPaths data = find_data();
   const auto start = starting_point(read_model("llama3-8b", data), 8192);
