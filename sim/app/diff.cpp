@@ -126,7 +126,7 @@ DiffOptions options_of(const DiffWords& words) {
   DiffOptions options;
   options.attribution.whole = words.exact;
   options.attribution.progress = terminal_progress("steps");
-  options.keep_runs = !words.trace_file.empty();
+  options.keep_runs = !words.trace_file.empty() || !words.html_file.empty();
   return options;
 }
 
@@ -170,7 +170,8 @@ void add_diff(CLI::App& app, DiffWords& words) {
       ->type_name("FILE");
   command
       ->add_option("--html", words.html_file,
-                   "write a page with waterfalls by change and by cause (- = standard output)")
+                   "write a page for a browser: waterfalls by change and by cause, both timelines\n"
+                   "on one axis, gates, memory (- = standard output)")
       ->type_name("FILE");
   command
       ->add_option("--fail-above", words.fail_above,
@@ -223,8 +224,8 @@ int diff(const DiffWords& words) {
     write_traces(trace.stream(), steps);
     trace.close();
   }
-  if (!words.html_file.empty()) write_all(words.html_file, diff_html(found));
   const std::vector<std::string> missed = misses(found, gate);
+  if (!words.html_file.empty()) write_all(words.html_file, diff_html(found, missed));
   std::string text = words.markdown ? diff_markdown(found) : diff_text(found);
   if (!missed.empty() && words.markdown)
     text += fmt::format("\n**FAIL**: {}\n", fmt::join(missed, "; "));

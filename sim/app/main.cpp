@@ -185,6 +185,11 @@ void add_study(CLI::App& app, stepsim::app::CollectiveOptions& collective,
       ->add_option("--svg", validate.svg_file,
                    "with --rows: a picture of predicted against measured (- = stdout)")
       ->type_name("FILE.svg");
+  against
+      ->add_option(
+          "--html", validate.html_file,
+          "write a page for a browser: scatter by group, the worst rows first\n(- = stdout)")
+      ->type_name("FILE");
   against->add_option("--json", validate.json_file, "write rows and errors as JSON (- = stdout)")
       ->type_name("FILE");
   against->footer(validate_footer);

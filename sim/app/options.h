@@ -41,6 +41,7 @@ struct ValidateOptions {
   std::string rows;         ///< steps, JSON lines or CSV
   std::string cluster;      ///< in place of what steps say
   std::string svg_file;     ///< scatter of predicted against measured
+  std::string html_file;    ///< the same as a page, with all rows
   std::string json_file;
 };
 /// Options of `explain-measured`.

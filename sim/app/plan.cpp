@@ -18,6 +18,7 @@
 #include "sim/config/import.h"
 #include "sim/config/scenario_load.h"
 #include "sim/config/starting_point.h"
+#include "sim/study/plan_html.h"
 #include "sim/study/plan_report.h"
 
 namespace stepsim::app {
@@ -310,9 +311,18 @@ int guide_report(const PlanOptions& options, Planner& planner) {
   return Interrupt::asked() ? interrupted : 0;
 }
 
+void check_plan_page(const PlanOptions& options) {
+  const std::string& page = options.input.html_file;
+  for (const std::string* file :
+       {&options.input.scenario, &options.input.json_file, &options.against, &options.save_file})
+    if (!page.empty() && !file->empty() && same_file(page, *file))
+      refuse_plan("--html", "names a file that is used otherwise: '" + printable(page) + "'");
+}
+
 }  // namespace
 
 int plan(const PlanOptions& options, Processes& processes) {
+  check_plan_page(options);
   Planner planner(options, processes);
   if (options.guide) return guide_report(options, planner);
   std::vector<int> gpus;
@@ -344,7 +354,13 @@ int plan(const PlanOptions& options, Processes& processes) {
     json.stream() << plans_json(plans, question);
     json.close();
   }
-  if (!json.standard()) {
+  if (!options.input.html_file.empty())
+    write_all(
+        options.input.html_file,
+        plan_html(plans, question,
+                  options.input.recipe.empty() ? options.input.scenario : options.input.recipe,
+                  winner));
+  if (!json.standard() && options.input.html_file != "-") {
     std::string text;
     if (options.as_overrides) {
       text = winner != nullptr ? as_overrides(winner->rows[0].scenario)

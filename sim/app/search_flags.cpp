@@ -12,7 +12,7 @@ YAML list of objects, each the keys of one point.
 
 Examples
   stepsim sweep scenarios/llama3-70b-64xh100-bf16.json --vary model.tensor_model_parallel_size=1..8*2
-  stepsim sweep s.json --vary cluster.nodes=4..64*2 --csv scaling.csv --svg scaling.svg
+  stepsim sweep s.json --vary cluster.nodes=4..64*2 --csv scaling.csv --html scaling.html
   stepsim sweep s.json --vary cluster=dgx-h100:8,dgx-b200:8 --vary train.micro_batch_size=1,2,4
   stepsim sweep s.json --zip model.tensor_model_parallel_size=2,4,8 \
                        --zip model.pipeline_model_parallel_size=8,4,2
@@ -100,6 +100,12 @@ void add_plan_flags(CLI::App* command, PlanOptions& options) {
       ->check(CLI::Range(1, 1'000'000));
   text("--against", options.against, "FILE", "a scenario to be ranked among the layouts");
   text("--save", options.save_file, "FILE", "write the winner as a scenario");
+  command
+      ->add_option(
+          "--html", options.input.html_file,
+          "write a page for a browser: frontier of time and memory, ranking, what it costs\n"
+          "(- = standard output)")
+      ->type_name("FILE");
   command->add_flag("--as-overrides", options.as_overrides,
                     "print the winner as Bridge's dotted overrides, nothing else");
   command->add_flag("--guide", options.guide,
@@ -135,6 +141,12 @@ void add_sweep_flags(CLI::App* command, SweepOptions& options) {
   command
       ->add_option("--svg", options.svg_file,
                    "write a picture: a line, or a heat map of the first two axes")
+      ->type_name("FILE");
+  command
+      ->add_option(
+          "--html", options.input.html_file,
+          "write a page for a browser: lines or a heat map, where each step goes, all rows\n"
+          "(- = standard output)")
       ->type_name("FILE");
   command
       ->add_option("--resume", options.resume_file,

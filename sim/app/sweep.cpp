@@ -33,8 +33,8 @@ std::vector<Axis> sweep_axes(const SweepOptions& options) {
 
 void check_sweep_outputs(const SweepOptions& options) {
   std::vector<std::string> files;
-  for (const std::string* file :
-       {&options.input.json_file, &options.csv_file, &options.svg_file, &options.resume_file})
+  for (const std::string* file : {&options.input.json_file, &options.csv_file, &options.svg_file,
+                                  &options.input.html_file, &options.resume_file})
     if (!file->empty()) files.push_back(*file);
   for (const std::string* file : {&options.from, &options.input.scenario})
     if (!file->empty() && (file == &options.from || options.input.recipe.empty()))
@@ -96,7 +96,8 @@ int sweep(const SweepOptions& options, Processes& processes) {
   std::vector<Axis> axes = sweep_axes(options);
   const size_t count = product(axes).size();
   SweepJournal journal(options.resume_file, experiment);
-  Output json(input.json_file), csv(options.csv_file), svg(options.svg_file);
+  Output json(input.json_file), csv(options.csv_file), svg(options.svg_file),
+      html(options.input.html_file);
   Interrupt interrupt;
   ProgressLine progress("points", count);
   const Sweep result = stepsim::sweep(experiment, std::move(axes),
@@ -118,7 +119,9 @@ int sweep(const SweepOptions& options, Processes& processes) {
   put(json, [&] { return sweep_json(result); });
   put(csv, [&] { return sweep_csv(result); });
   put(svg, [&] { return sweep_svg(result); });
-  if (!json.standard() && !csv.standard() && !svg.standard()) write_all("-", sweep_text(result));
+  put(html, [&] { return sweep_html(result); });
+  if (!json.standard() && !csv.standard() && !svg.standard() && !html.standard())
+    write_all("-", sweep_text(result));
   if (!result.complete()) return interrupted;
   return result.best == Sweep::none ? 1 : 0;
 }

@@ -85,8 +85,9 @@ QuantityText parse_quantity(std::string_view text, Dimension dimension) {
   const auto lower = [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   };
+  const auto alike = [&](char a, char b) { return lower(a) == lower(b); };
   for (const std::string& name : names)  // wrong case is the likeliest slip
-    if (std::ranges::equal(name, unit, {}, lower, lower)) near = name;
+    if (std::equal(name.begin(), name.end(), unit.begin(), unit.end(), alike)) near = name;
   return {0, "has unknown unit '" + std::string(unit) + "'" +
                  (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?") + units};
 }

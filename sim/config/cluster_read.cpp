@@ -4,6 +4,7 @@
 
 #include "sim/base/table.h"
 #include "sim/config/device_read.h"
+#include "sim/config/spread.h"
 
 namespace stepsim {
 namespace {
@@ -150,6 +151,7 @@ Cluster read_system(const Reader& config, const std::string& name, const std::st
 void scale(Cluster& cluster, int64_t nodes, int64_t gpus) {
   cluster.nodes = static_cast<int>(nodes);
   cluster.gpus = static_cast<int>(gpus > 0 ? gpus : nodes * cluster.gpus_per_node);
+  cluster.device.slowest = 1 - cluster.device.spread * expected_largest(cluster.gpus);
   // Schedulers hand out equal segments of a rack-sized domain (Slurm --segment): 256 GPUs sit on
   // four domains with 64 each, not on three full ones and a rest.
   const int whole = cluster.nvlink_domain;

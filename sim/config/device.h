@@ -46,6 +46,7 @@ struct GemmCurve {
   FlopsPerSecond peak;           ///< dense vendor peak
   double ceiling = 0;            ///< fraction of peak in whole waves of the largest tile
   double half_k = 0;             ///< K at which half the ceiling is reached
+  double tile_reuse = -1;        ///< as the device's, in this type; below 0: the device's
   std::vector<Tile> tiles = {};  ///< those of the library's kernels; empty: the device's
   bool split_k = true;           ///< kernels that split K over blocks exist
 };
@@ -78,6 +79,8 @@ struct Device {
   double tile_reuse = 0;  ///< side of a tile at which loading its operands takes half the time
   std::array<GemmCurve, dtype_count> gemm;
   double sustained = 1;  ///< of the GEMM ceilings, what the power limit leaves in long runs
+  double spread = 0;     ///< standard deviation of it between GPUs, of its mean
+  double slowest = 1;    ///< of the mean GPU's sustained rate, what the slowest of a cluster has
   AttentionCurves attention;
   std::vector<Library> libraries;
   Bytes memory_capacity;

@@ -23,6 +23,7 @@ constexpr std::array<DtypeRow, dtype_count> dtype_rows{{{"fp32", Dtype::fp32},
                                                         {"mxfp8", Dtype::mxfp8},
                                                         {"nvfp4", Dtype::nvfp4}}};
 
+constexpr double largest_spread = 0.1;
 constexpr int largest_tile = 4096;
 bool is_tile(const json& tile) {
   return tile.is_array() && tile.size() == 2 && tile[0].is_number_unsigned() &&
@@ -39,6 +40,7 @@ void read_gemm(const Reader& gemm, std::array<GemmCurve, dtype_count>& curves) {
     into.peak = {curve.required_quantity("peak", Dimension::flops_per_second)};
     into.ceiling = curve.required_number("ceiling", smallest_share, 1);
     into.half_k = curve.number("half_k", 0, 0, 1e5);
+    into.tile_reuse = curve.number("tile_reuse", -1, 0, 4096);
     into.split_k = curve.boolean("split_k", true);
     into.tiles.clear();
     if (const json* tiles = curve.find("tiles"); tiles != nullptr) {
@@ -119,6 +121,7 @@ Device read_device(const Reader& config) {
   device.tile_reuse = config.number("tile_reuse", 0, 0, 4096);
   read_gemm(config.child("gemm"), device.gemm);
   device.sustained = fraction(config, "sustained", 1);
+  device.spread = config.number("spread", 0, 0, largest_spread);
   if (device.gemm[static_cast<size_t>(Dtype::bf16)].ceiling <= 0 &&
       device.gemm[static_cast<size_t>(Dtype::fp16)].ceiling <= 0)
     config.fail("gemm", "needs at least one of bf16 and fp16");

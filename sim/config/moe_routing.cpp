@@ -10,6 +10,7 @@
 #include <random>
 #include <utility>
 
+#include "sim/base/exponential.h"
 #include "sim/base/table.h"
 #include "sim/config/resolve.h"
 
@@ -35,12 +36,12 @@ RoutingLoad load_of(std::vector<double> tokens_by_rank) {
 /// Probability of each expert, most popular first, to be among the k of a token.
 std::vector<double> zipf_inclusion(double exponent, int experts, int k) {
   std::vector<double> popularity, inclusion(static_cast<size_t>(experts), 1);
-  for (int i = 1; i <= experts; ++i) popularity.push_back(std::pow(i, -exponent));
+  for (int i = 1; i <= experts; ++i) popularity.push_back(exact_pow(i, -exponent));
   if (k >= experts) return inclusion;
   const auto spread = [&](double lambda) {
     double sum = 0;
     for (size_t i = 0; i < popularity.size(); ++i)
-      sum += inclusion[i] = -std::expm1(-lambda * popularity[i]);
+      sum += inclusion[i] = -exact_expm1(-lambda * popularity[i]);
     return sum;
   };
   double low = 0, high = 1;

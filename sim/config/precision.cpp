@@ -134,6 +134,8 @@ void resolve_precision(const ScenarioSections& sections, Scenario& scenario) {
   precision.fp8_param_gather =
       precision.fp8 != Fp8Recipe::none &&
       mixed.boolean("fp8_param_gather", mixed.boolean("fp8_param", row.fp8_param_gather));
+  precision.fp8_attention =
+      mixed.boolean("fp8_dot_product_attention", false) && precision.fp8 != Fp8Recipe::none;
   const bool ends = mixed.boolean("first_last_layers_bf16", row.first >= 0);
   if (ends && precision.fp8 == Fp8Recipe::delayed)
     refuse(sections, scenario, mixed, "first_last_layers_bf16", "bf16-ends-exclude-delayed-scaling",

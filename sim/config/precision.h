@@ -15,6 +15,7 @@ struct Precision {
   Dtype parameters = Dtype::bf16;  ///< compute type of everything that is not quantised
   Fp8Recipe fp8 = Fp8Recipe::none;
   bool fp8_param_gather = false;
+  bool fp8_attention = false;  ///< core attention of quantised layers in 8 bits, where it can be
   int bf16_first_layers = 0, bf16_last_layers = 0;  ///< of the model, kept out of fp8
   bool grad_reduce_in_fp32 = true;
   /// Of one gradient element, accumulated and reduced.

@@ -37,7 +37,8 @@ TileGrid best_grid(const Gemm& gemm, const Device& device, const GemmCurve& curv
                    double rate) {
   TileGrid best;
   const Tile& own = device.tile;
-  const auto loads = [&](double m, double n) { return 1 + device.tile_reuse * (1 / m + 1 / n); };
+  const double reuse = curve.tile_reuse < 0 ? device.tile_reuse : curve.tile_reuse;
+  const auto loads = [&](double m, double n) { return 1 + reuse * (1 / m + 1 / n); };
   const Tile& largest = curve.tiles.empty() ? own : curve.tiles.front();
   const double reference = loads(largest.m, largest.n);
   const auto consider = [&](double m, double n) {
@@ -112,8 +113,9 @@ Kernel KernelModel::products(const Gemm& gemm, Dtype dtype, int sms, double in_f
   // In long runs the power limit holds down the mean rate: SMs that idle leave theirs to the
   // others.
   if (!stack_.burst)
-    grid.duration = std::max(grid.duration, gemm.flops().value / rounds /
-                                                (full * device_.sustained * used / device_.sms));
+    grid.duration = std::max(grid.duration,
+                             gemm.flops().value / rounds /
+                                 (full * device_.sustained * device_.slowest * used / device_.sms));
   // Operands are read and the result written once; fp8 results are 16 bit.
   const double in = bytes_per_element(dtype), out = std::max(in, 2.0);
   const double results = gemm.batch * out * gemm.m * gemm.n + epilogue.value;
@@ -166,7 +168,14 @@ Kernel KernelModel::unfused_attention(const Attention& a, bool backward) const {
                   : pair + streaming({elements * unfused_forward_bytes});
 }
 
-Kernel KernelModel::fused_attention(const Attention& a, bool backward) const {
+Kernel KernelModel::fused_attention(const Attention& asked, bool backward) const {
+  // Backward kernels in 8 bits do not skip the blocks outside a window: their time is quadratic in
+  // the sequence (NVIDIA/cudnn-frontend benchmark/sdpa_benchmark_training, windows of 128).
+  const bool skips = !backward || asked.window <= 0 || bytes_per_element(asked.dtype) >= 2;
+  const Attention a =
+      skips ? asked
+            : causal_attention(asked.batch, asked.heads, asked.head_dim, asked.queries, asked.keys,
+                               asked.dtype, 0, asked.value_dim);
   // A block works on 128 queries of a head; queries, keys, values and outputs move once.
   const double heads = a.batch * a.heads;
   const Flops flops = backward ? a.backward_flops() : a.forward_flops();

@@ -33,6 +33,9 @@ const QuantizeRow& row_of(Fp8Recipe recipe) {
 }
 
 constexpr double sixteen_bits = 2;
+/// Attention takes one layout of per-tensor FP8; both of MXFP8, each head in one piece: a pass that
+/// reads and writes 16 bits in another order (Transformer Engine PR 2719).
+constexpr double other_layout_bytes = 1, mxfp8_order_bytes = 4;
 
 }  // namespace
 
@@ -40,6 +43,20 @@ double quantize_bytes(const Precision& p, Operand operand, bool frozen) {
   const QuantizeRow& row = row_of(p.fp8);
   if (operand == Operand::weight) return row.weight;
   return frozen && p.fp8 != Fp8Recipe::none ? row.tensor - operand_bytes(p) : row.tensor;
+}
+
+Dtype attention_dtype(const Precision& p, const Device& device) {
+  const bool blackwell = device.architecture == "blackwell";
+  if (!p.fp8_attention) return p.parameters;
+  if (p.fp8 == Fp8Recipe::delayed || (p.fp8 == Fp8Recipe::current && blackwell)) return Dtype::fp8;
+  return p.fp8 == Fp8Recipe::mxfp8 && blackwell ? Dtype::mxfp8 : p.parameters;
+}
+
+double attention_cast_bytes(const Precision& p, const Device& device) {
+  const Dtype dtype = attention_dtype(p, device);
+  if (dtype == p.parameters) return 0;
+  return dtype == Dtype::mxfp8 ? mxfp8_order_bytes + row_of(p.fp8).tensor
+                               : row_of(p.fp8).tensor - other_layout_bytes;
 }
 
 double operand_bytes(const Precision& p) { return bytes_per_element(gemm_dtype(p)); }

@@ -18,6 +18,12 @@ inline Dtype gemm_dtype(const Precision& precision, bool quantized) {
 /// GEMMs of a linear module ask for. 0 without a recipe. `frozen`: there is no weight gradient, and
 /// inputs and gradients are written in one layout only.
 double quantize_bytes(const Precision& precision, Operand operand, bool frozen = false);
+/// Type of core attention in a quantised layer on `device`: fused attention in FP8 takes per-tensor
+/// scales, those of the moment on Blackwell only, or MXFP8 there (Transformer Engine PR 2012,
+/// 2719).
+Dtype attention_dtype(const Precision& precision, const Device& device);
+/// Bytes of the passes that quantise one element of what core attention takes; 0 in 16 bits.
+double attention_cast_bytes(const Precision& precision, const Device& device);
 /// One quantised element with its share of the scales: a saved input of a GEMM, one layout of a
 /// weight, an element of a gather between tensor-parallel ranks.
 double operand_bytes(const Precision& precision);

@@ -18,6 +18,10 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
     w.set_other(true);
     w.set_pass(Pass::backward);
   };
+  const auto node = [&](const auto& pass) {
+    pass();
+    w.schedule_node();
+  };
   const auto wait = [&](int32_t op) {
     if (op != TemplateOp::none) w.wait(op);
   };
@@ -25,21 +29,21 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
   w.defer_weights(s_.moe_runtime.delay_wgrad);
   w.freeze(s_.adapters.present());
 
-  backward();
   int32_t combined = TemplateOp::none;
   if (b.moe()) {
+    node(backward);
     w.capture(s_.graph_moe);
     dropout_backward(w);
     returned.finish_backward(w);
     combined = returned.combine(w, DispatchPass::combine_backward);
   }
-  forward();
+  node(forward);
   cast_weights_into(w, f, cast_weights);
   mixer_block_forward(w, f);
   if (f.moe()) route_forward(w, f);
   const int32_t routed = w.last_compute();
 
-  backward();
+  node(backward);
   if (b.moe()) {
     wait(combined);
     w.capture(s_.graph_moe);
@@ -48,26 +52,28 @@ Template LayerTemplates::layer_pair(LayerKind f, bool cast_weights, LayerKind b)
     mlp_block_backward(w, b, modules);
   }
   const int32_t worked = w.last_compute();
-  forward();
+  f.moe() ? node(forward) : forward();
   const int32_t arrived =
       f.moe() ? sent.dispatch_after(routed, w, DispatchPass::dispatch) : TemplateOp::none;
   backward();
   w.flush_weights();
+  if (b.moe()) w.schedule_node();
   const int32_t dispatched =
       b.moe() ? returned.dispatch_after(worked, w, DispatchPass::dispatch_backward)
               : TemplateOp::none;
 
-  forward();
+  node(forward);
   int32_t back = TemplateOp::none;
   if (f.moe()) {
     wait(arrived);
     sent.forward(w);
+    w.schedule_node();
     back = sent.combine(w, DispatchPass::combine);
   } else {
     mlp_block_forward(w, f);
   }
 
-  backward();
+  node(backward);
   wait(dispatched);
   if (b.moe()) route_backward(w, b, modules);
   mixer_block_backward(w, b, modules);

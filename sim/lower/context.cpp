@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "sim/cost/quantize.h"
+
 namespace stepsim {
 
 namespace {
@@ -18,8 +20,14 @@ constexpr int gathered_pieces = 2;   ///< of the sequence, an early and a late o
 
 CoreAttention::CoreAttention(const Scenario& scenario, const LayerGroups& groups,
                              const KernelModel& kernels, const LayerSizes& sizes, ContextKind kind,
-                             bool window)
-    : s_(scenario), groups_(groups), kernels_(kernels), z_(sizes), kind_(kind), window_(window) {
+                             bool window, bool fp8)
+    : s_(scenario),
+      groups_(groups),
+      kernels_(kernels),
+      z_(sizes),
+      kind_(kind),
+      window_(window),
+      fp8_(fp8) {
   const bool latent = s_.model.mla.present();
   h_ = {.queries = z_.heads,
         .keys = latent ? z_.heads : z_.kv_features / z_.head_dim,
@@ -48,11 +56,12 @@ Attention CoreAttention::share() const {
                window = window_ ? static_cast<double>(s_.model.window.tokens) : 0;
   const int exchange = exchange_.ranks;
   const double queries = sequence * exchange / s_.parallel.cp, own = h_.queries / exchange;
+  const Dtype dtype =
+      fp8_ ? attention_dtype(s_.precision, s_.cluster.device) : s_.precision.parameters;
   if (window_ && s_.model.window.chunked && window < sequence)
-    return causal_attention(batch * queries / window, own, h_.key_dim, window, window,
-                            s_.precision.parameters, 0, h_.value_dim);
-  return causal_attention(batch, own, h_.key_dim, queries, sequence, s_.precision.parameters,
-                          window, h_.value_dim);
+    return causal_attention(batch * queries / window, own, h_.key_dim, window, window, dtype, 0,
+                            h_.value_dim);
+  return causal_attention(batch, own, h_.key_dim, queries, sequence, dtype, window, h_.value_dim);
 }
 
 void CoreAttention::ring_forward(TemplateWriter& w, const Kernel& whole) const {
@@ -145,7 +154,13 @@ void CoreAttention::exchange_heads(TemplateWriter& w,
   }
 }
 
+void CoreAttention::cast(TemplateWriter& w, double features) const {
+  const double bytes = fp8_ ? attention_cast_bytes(s_.precision, s_.cluster.device) : 0;
+  if (bytes > 0) w.compute(OpKind::quantize, kernels_.streaming({z_.tokens * features * bytes}));
+}
+
 void CoreAttention::forward(TemplateWriter& w) const {
+  cast(w, h_.q() + h_.k() + h_.v());
   const Kernel whole = kernels_.attention_forward(share());
   if (kind_ == ContextKind::all_gather) return gathered(w, whole, false);
   exchange_heads(w, {h_.q(), h_.k(), h_.v()});
@@ -154,6 +169,7 @@ void CoreAttention::forward(TemplateWriter& w) const {
 }
 
 void CoreAttention::backward(TemplateWriter& w) const {
+  cast(w, h_.out());
   const Kernel whole = kernels_.attention_backward(share());
   if (kind_ == ContextKind::all_gather) return gathered(w, whole, true);
   exchange_heads(w, {h_.out()});

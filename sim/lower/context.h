@@ -14,9 +14,9 @@ namespace stepsim {
 /// Writes core attention's operations. Keeps references: what it is made of must outlive it.
 class CoreAttention {
  public:
-  /// `window`: it sees the last tokens only.
+  /// `window`: it sees the last tokens only. `fp8`: its layer is quantised.
   CoreAttention(const Scenario& scenario, const LayerGroups& groups, const KernelModel& kernels,
-                const LayerSizes& sizes, ContextKind kind, bool window);
+                const LayerSizes& sizes, ContextKind kind, bool window, bool fp8);
   void forward(TemplateWriter& w) const;
   void backward(TemplateWriter& w) const;
 
@@ -41,13 +41,14 @@ class CoreAttention {
   void ring_backward(TemplateWriter& w, const Kernel& whole) const;
   void gathered(TemplateWriter& w, const Kernel& whole, bool backward) const;
   void exchange_heads(TemplateWriter& w, std::initializer_list<double> features) const;
+  void cast(TemplateWriter& w, double features) const;
 
   const Scenario& s_;
   const LayerGroups& groups_;
   const KernelModel& kernels_;
   const LayerSizes& z_;
   ContextKind kind_;
-  bool window_;
+  bool window_, fp8_;
   Heads h_;
   Part exchange_, ring_;  ///< heads against tokens; keys and values passed round
 };

@@ -98,7 +98,7 @@ class LayerTemplates {
   void ring_gather(TemplateWriter& w, OpKind op, const Gemm& gemm, Dtype dtype,
                    double element_bytes, bool aggregate) const;
   CoreAttention core_attention(LayerKind kind) const {
-    return {s_, groups_, kernels_, z_, kind.context, kind.window};
+    return {s_, groups_, kernels_, z_, kind.context, kind.window, kind.fp8};
   }
   Kernel weight_gradient(const Gemm& forward, Dtype dtype, int sms = 0) const;
   CollectiveCost tp_cost(Collective op, double bytes) const;

@@ -39,6 +39,7 @@ struct TemplateOp {
   bool launch_edge = true;   ///< false when earlier launches imply this one
   int launches = 1;          ///< kernels that this one stands for, each launched
   int operators = 1;         ///< framework operators around them
+  int nodes = 0;             ///< scheduler's calls before it, captured or not
   bool other = false;        ///< belongs to the second of two microbatches
 };
 

@@ -44,6 +44,7 @@ int32_t TemplateWriter::compute(OpKind op, const Kernel& kernel, int part) {
       .pass = pass_,
       .part = saturated_part(static_cast<size_t>(part)),
       .captured = captured_,
+      .nodes = std::exchange(nodes_, 0),
       .other = other_};
   assert(pending_.size() <= t.after.size());
   std::copy(pending_.begin(), pending_.end(), t.after.begin());
@@ -72,6 +73,7 @@ int32_t TemplateWriter::communicate_after(int32_t after, OpKind op, Stream strea
                .part = saturated_part(static_cast<size_t>(part)),
                .userbuffers = cost.algorithm == "copy",
                .captured = captured_,
+               .nodes = std::exchange(nodes_, 0),
                .other = other_};
   t.after[0] = after;
   template_.ops.push_back(t);
@@ -152,6 +154,7 @@ Template TemplateWriter::finish(LaunchCost launch) && {
       issued = {};
       begins = (++segment)->first_op;
     }
+    issued += launch.dispatch * op.nodes;
     if (op.captured) {
       if (i == 0 || !template_.ops[i - 1].captured) issued += launch.graph;
     } else {

@@ -69,6 +69,10 @@ class TemplateWriter {
   void operators(int count) {
     template_.ops.back().launches = template_.ops.back().operators = count;
   }
+  /// What follows is a node of the combined schedule: a call of its own that waits, detaches and
+  /// records, or starts the autograd engine (Megatron-Core pipeline_parallel/utils.py,
+  /// ScheduleNode). It costs the host one operator, inside a partial CUDA graph too.
+  void schedule_node() { ++nodes_; }
   /// The operation before this call is issued by an operator that is counted already.
   void within_operator() { template_.ops.back().operators = 0; }
   /// The operation before this call is one of that group.
@@ -96,6 +100,7 @@ class TemplateWriter {
   Template template_;
   std::vector<int32_t> pending_;
   int32_t last_compute_ = TemplateOp::previous;
+  int nodes_ = 0;
 };
 
 }  // namespace stepsim

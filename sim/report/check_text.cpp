@@ -22,7 +22,8 @@ void write_title(Page& page, const Scenario& s, const CheckReport& r) {
   else
     page.line("{} on {} x {}: {}", subject, s.cluster.gpus, s.cluster.device.name, layout);
   const auto count = [&](Finding::Kind kind) {
-    return std::ranges::count(s.findings, kind, &Finding::kind);
+    return std::count_if(s.findings.begin(), s.findings.end(),
+                         [kind](const Finding& f) { return f.kind == kind; });
   };
   page.line("{}   {} error{}, {} changed without a word, {} about units, {} advice",
             r.valid ? "VALID" : "NOT VALID: Megatron would refuse this.",

@@ -104,6 +104,13 @@ std::string page_data(const Scenario& scenario, const LoweredStep& step, const T
   return out.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
+std::string side_data(const Scenario& scenario, const LoweredStep& step, const Timeline& timeline,
+                      const Report& report) {
+  const Drawing drawing = drawing_of(scenario, step, timeline);
+  const Json out{{"title", title_json(scenario, report)}, {"timeline", timeline_json(drawing)}};
+  return out.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
 std::string html_page(std::string_view data, std::string_view program) {
   // In a script block only "<" could end or change it; in JSON it stands in strings alone.
   std::string safe;

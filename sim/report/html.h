@@ -16,12 +16,16 @@ std::string report_html(const Scenario& scenario, const LoweredStep& step, const
 /// The data block alone: JSON, one value.
 std::string page_data(const Scenario& scenario, const LoweredStep& step, const Timeline& timeline,
                       const Report& report);
+/// Of it the title and the timeline of blocks: one side of a comparison.
+std::string side_data(const Scenario& scenario, const LoweredStep& step, const Timeline& timeline,
+                      const Report& report);
 /// A page around `data`, JSON text of any origin: nothing in it can end the block that holds it.
 /// `program`: the script that draws it, of sim/report/page.
 std::string html_page(std::string_view data, std::string_view program);
 
 /// Sources of the page, built in: files of sim/report/page, module words removed from scripts.
-enum class PagePart { skeleton, style, parts, report };
+/// What all pages share, then the program of each kind.
+enum class PagePart { skeleton, style, parts, report, diff, sweep, plan, validation };
 std::string_view page_part(PagePart part);
 
 }  // namespace stepsim

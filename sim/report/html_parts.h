@@ -28,6 +28,11 @@ struct Drawing {
 /// Whole ticks since the drawing's start.
 int64_t ticks(const Drawing& drawing, double seconds);
 
+/// A list as it is, or, where that is shorter, as {"lag", "runs"}: runs are counts and values in
+/// turn, of the differences to the entry `lag` places before (0: of the entries themselves; before
+/// the first stands 0). Steady pipelines alternate, so that lag 2 leaves hardly anything of them.
+Json column_json(const std::vector<int64_t>& values);
+
 /// Devices, blocks, idle stretches between them and the critical path.
 Json timeline_json(const Drawing& drawing);
 /// Every task of some stretches of time, or of the whole step when there are few.

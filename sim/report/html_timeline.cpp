@@ -98,9 +98,7 @@ std::vector<uint32_t> drawn_numbers(const Drawing& d) {
 
 Json blocks_json(const Drawing& d, uint32_t device, const std::vector<Inside>& inside,
                  const std::vector<uint32_t>& numbers) {
-  Json gap = Json::array(), length = Json::array(), kind = Json::array(), chunk = Json::array(),
-       microbatch = Json::array(), idle = Json::array(), cause = Json::array(),
-       through = Json::array(), source = Json::array();
+  std::vector<int64_t> gap, length, kind, chunk, microbatch, idle, cause, through, source;
   int64_t cursor = 0;
   double busy_until = 0;
   for (uint32_t b = d.blocks.offsets[device]; b < d.blocks.offsets[device + 1]; ++b) {
@@ -123,13 +121,19 @@ Json blocks_json(const Drawing& d, uint32_t device, const std::vector<Inside>& i
                           : static_cast<int>(held.through));
     source.push_back(number == no_block ? 0 : int64_t{number} + 1);
   }
-  return {{"gap", gap},     {"length", length},         {"kind", kind},
-          {"chunk", chunk}, {"microbatch", microbatch}, {"idle", idle},
-          {"cause", cause}, {"through", through},       {"source", source}};
+  return {{"gap", column_json(gap)},
+          {"length", column_json(length)},
+          {"kind", column_json(kind)},
+          {"chunk", column_json(chunk)},
+          {"microbatch", column_json(microbatch)},
+          {"idle", column_json(idle)},
+          {"cause", column_json(cause)},
+          {"through", column_json(through)},
+          {"source", column_json(source)}};
 }
 
 Json waits_json(const Drawing& d, const std::vector<IdlePart>& parts) {
-  Json gap = Json::array(), length = Json::array(), cause = Json::array();
+  std::vector<int64_t> gap, length, cause;
   int64_t cursor = 0;
   for (const IdlePart& p : parts) {
     const int64_t start = std::max(cursor, ticks(d, p.start_seconds)),
@@ -140,7 +144,8 @@ Json waits_json(const Drawing& d, const std::vector<IdlePart>& parts) {
     cause.push_back(static_cast<int>(p.cause));
     cursor = finish;
   }
-  return {{"gap", gap}, {"length", length}, {"cause", cause}};
+  return {
+      {"gap", column_json(gap)}, {"length", column_json(length)}, {"cause", column_json(cause)}};
 }
 
 /// The path as stays: in a block, or (0) in a transfer or host work between two.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "sim/base/exponential.h"
 #include "sim/config/doubts.h"
 
 namespace stepsim {
@@ -106,9 +107,12 @@ double host_seconds(const LoweredStep& step, const Timeline& timeline) {
 
 double interval_factor(const ByDoubt& shares, const ByDoubt& doubts) {
   double variance = 0;
-  for (size_t d = 0; d < doubt_count; ++d) variance += std::pow(shares[d] * doubts[d], 2);
+  for (size_t d = 0; d < doubt_count; ++d) {
+    const double part = shares[d] * doubts[d];
+    variance += part * part;
+  }
   // Times are positive: the same factor either way.
-  return std::exp(interval_deviations * std::sqrt(variance));
+  return exact_exp(interval_deviations * std::sqrt(variance));
 }
 
 std::optional<StepInterval> step_interval(const Scenario& scenario, const LoweredStep& step,
@@ -135,8 +139,9 @@ std::optional<StepInterval> step_interval(const Scenario& scenario, const Lowere
   of(shares, Doubt::whole) = 1;
   double variance = 0, most = -1;
   for (const DoubtRow& row : doubt_rows) {
-    const double part =
-        std::pow(of(shares, row.doubt) * (*scenario.doubts)[static_cast<size_t>(row.doubt)], 2);
+    const double doubted =
+        of(shares, row.doubt) * (*scenario.doubts)[static_cast<size_t>(row.doubt)];
+    const double part = doubted * doubted;
     variance += part;
     if (part <= most) continue;
     most = part;

@@ -28,9 +28,10 @@ struct ParameterRow {
   double low, high, step;  ///< `step`: the digits that are written
   bool quantity;
 };
-constexpr std::array<ParameterRow, 9> parameter_rows{{
+constexpr std::array<ParameterRow, 10> parameter_rows{{
     {"ceiling", 0.05, 1, 0.001, false},
     {"half_k", 1, 5000, 1, false},
+    {"tile_reuse", 0, 4096, 1, false},
     {"forward", 1, 20000, 1, true},
     {"backward", 1, 20000, 1, true},
     {"half_sequence", 10, 8000, 10, false},

@@ -48,14 +48,15 @@ Doubt doubt_of_cell(const KernelCell& cell) {
 }
 
 /// Check function of quantile regression, and what holds each kind to its prior.
-double cost_of(const std::vector<MeasuredStep>& rows, const ByDoubt& doubts,
-               const ByDoubt& priors) {
+double cost_of(const std::vector<MeasuredStep>& rows, const std::vector<double>& weights,
+               const ByDoubt& doubts, const ByDoubt& priors) {
   double cost = 0;
-  for (const MeasuredStep& row : rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const MeasuredStep& row = rows[i];
     const double error = std::abs(std::log(row.predicted_seconds / row.measured_seconds));
     const double beyond =
         std::log(std::max(error, 1e-4) / std::log(interval_factor(row.doubt_shares, doubts)));
-    cost += beyond > 0 ? quantile * beyond : (quantile - 1) * beyond;
+    cost += weights[i] * (beyond > 0 ? quantile * beyond : (quantile - 1) * beyond);
   }
   for (size_t d = 0; d < doubt_count; ++d)
     cost += held * std::pow(std::log2(doubts[d] / priors[d]), 2);
@@ -102,9 +103,11 @@ ByDoubt doubt_priors(const std::string& kernels, const std::vector<std::string>&
   return priors;
 }
 
-ByDoubt fit_doubts(const std::vector<MeasuredStep>& rows, const ByDoubt& priors) {
+ByDoubt fit_doubts(const std::vector<MeasuredStep>& rows, const ByDoubt& priors,
+                   std::vector<double> weights) {
+  weights.resize(rows.size(), 1);
   ByDoubt doubts = priors;
-  double best = cost_of(rows, doubts, priors);
+  double best = cost_of(rows, weights, doubts, priors);
   // One kind at a time by ever smaller factors: a few numbers, a cheap cost with kinks.
   for (double factor = 2; factor > 1.005; factor = std::sqrt(factor))
     for (bool better = true; better;) {
@@ -113,7 +116,7 @@ ByDoubt fit_doubts(const std::vector<MeasuredStep>& rows, const ByDoubt& priors)
         for (const double by : {factor, 1 / factor}) {
           ByDoubt trial = doubts;
           trial[d] = std::clamp(trial[d] * by, smallest_doubt, largest_doubt);
-          const double cost = cost_of(rows, trial, priors);
+          const double cost = cost_of(rows, weights, trial, priors);
           if (cost >= best - 1e-9) continue;
           best = cost;
           doubts = trial;
@@ -147,7 +150,13 @@ IntervalCalibration calibrate_intervals(const std::vector<std::string>& steps,
   }
   if (all.empty()) throw Error("--intervals", "", "no row there counts: nothing to fit");
   const ByDoubt priors = doubt_priors(kernels, collectives, data);
-  const ByDoubt fitted = fit_doubts(all, priors);
+  // A file of many rows would decide for all: each counts as much.
+  std::vector<double> weights;
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].row.failure.empty())
+      weights.push_back(static_cast<double>(all.size()) /
+                        static_cast<double>(by_file.size() * by_file[files[i]].size()));
+  const ByDoubt fitted = fit_doubts(all, priors, weights);
   IntervalCalibration result;
   HardwareFile file(data.root / "hardware/measurements/doubts.json");
   for (const DoubtRow& row : doubt_rows) {

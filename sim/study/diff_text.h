@@ -12,8 +12,9 @@ namespace stepsim {
 std::string diff_text(const Diff& diff);
 /// The same as Markdown, for a comment on a change.
 std::string diff_markdown(const Diff& diff);
-/// One page with a waterfall by change and one by cause, for a browser; loads nothing.
-std::string diff_html(const Diff& diff);
+/// One page for a browser, which loads nothing: waterfalls by change and by cause, both timelines
+/// on one axis. `missed`: limits that B does not keep. The diff has kept its runs.
+std::string diff_html(const Diff& diff, const std::vector<std::string>& missed);
 /// "a", "b", "delta_seconds", "by_change", "by_cause" and what explains them.
 std::string diff_json(const Diff& diff);
 

@@ -59,6 +59,7 @@ void place_gemm(KernelRow& row, const RowSizes& size, const KernelRule* rule, bo
     const Gemm& g = row.gemm;
     row.bytes = {g.m * g.batch * rule->products *
                  (rule->result_bytes * g.n + rule->input_bytes * g.k)};
+    row.bytes += Bytes{g.k * g.batch * (g.m + g.n) * rule->operand_bytes};
     if (rule->quantize != Fp8Recipe::none) {
       Precision recipe;
       recipe.fp8 = rule->quantize;

@@ -66,6 +66,7 @@ std::vector<KernelRule> read_list(const Reader& top, const std::string& key,
     rule.concurrent = from.integer("concurrent", 0, any_count);
     rule.result_bytes = from.number("result_bytes", 0, 0, most_bytes);
     rule.input_bytes = from.number("input_bytes", 0, 0, most_bytes);
+    rule.operand_bytes = from.number("operand_bytes", 0, 0, most_bytes);
     rule.quantize = recipe_in(from);
     rule.element_bytes = from.number("element", 0, 0, most_bytes);
     rule.table_bytes = from.number("table", 0, 0, most_bytes);

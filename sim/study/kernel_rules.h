@@ -23,11 +23,12 @@ struct KernelRule {
   Seconds each;        ///< floor for each of the groups
   Seconds short_call;  ///< as long a call of a loop runs before the power limit binds
   // Shapes of GEMMs.
-  std::string rows;         ///< "", "total m", "total k" or "k is m"
-  double products = 1;      ///< GEMMs of one shape in the time
-  int concurrent = 0;       ///< experts' GEMMs at a time; 0: one grid
-  double result_bytes = 0;  ///< read and written for each result beside the product
-  double input_bytes = 0;   ///< moved for each element of the first operand, as a cast does
+  std::string rows;          ///< "", "total m", "total k" or "k is m"
+  double products = 1;       ///< GEMMs of one shape in the time
+  int concurrent = 0;        ///< experts' GEMMs at a time; 0: one grid
+  double result_bytes = 0;   ///< read and written for each result beside the product
+  double input_bytes = 0;    ///< moved for each element of the first operand, as a cast does
+  double operand_bytes = 0;  ///< the same of both operands
   Fp8Recipe quantize = Fp8Recipe::none;
   // Streams: bytes an element, an entry of the table that `k` counts, an element and copy.
   double element_bytes = 0, table_bytes = 0, copy_bytes = 0;

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <map>
 
+#include "sim/study/svg.h"
+
 namespace stepsim {
 namespace {
 
@@ -29,29 +31,6 @@ constexpr std::array<Look, most_kinds> looks{{
     {"#B8A800", "M-5-2.5L-2.5-5L0-2.5L2.5-5L5-2.5L2.5 0L5 2.5L2.5 5L0 2.5L-2.5 5L-5 2.5L-2.5 0Z"},
     {"#000000", "M-3 0A3 3 0 1 0 3 0A3 3 0 1 0-3 0Z"},
 }};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 /// "h100 fp8-cs" of "a model|h100|fp8-cs|a source": what a machine does in one type.
 std::string kind_of(const std::string& group) {
@@ -139,7 +118,7 @@ std::string scatter_svg(const std::vector<MeasuredStep>& rows, const std::string
       "font-family='sans-serif' font-size='12'>\n<rect width='{0}' height='{1}' fill='#fff'/>\n"
       "<text x='{2}' y='24' font-size='16'>{3}</text>\n"
       "<text x='{2}' y='42' fill='#555'>{4} steps, {5} within 10 % (dashed)</text>\n",
-      width, height, left, escaped(title), shown.size(), inside);
+      width, height, left, svg_text(title), shown.size(), inside);
   if (shown.empty()) return svg + "</svg>\n";
   const Scale scale = scale_of(shown);
   svg += axes(scale);
@@ -156,7 +135,7 @@ std::string scatter_svg(const std::vector<MeasuredStep>& rows, const std::string
         "stroke='#fff' stroke-width='.5'><title>{} ({}): measured {}, predicted {}, {:+.1f} "
         "%</title></path>\n",
         left + scale.at(row->measured_seconds), top + side - scale.at(row->predicted_seconds),
-        look.shape, look.colour, escaped(row->id), escaped(row->group),
+        look.shape, look.colour, svg_text(row->id), svg_text(row->group),
         seconds_text(row->measured_seconds), seconds_text(row->predicted_seconds),
         100 * row->error());
   }
@@ -169,7 +148,7 @@ std::string scatter_svg(const std::vector<MeasuredStep>& rows, const std::string
         "<path transform='translate({:.1f} {:.1f})' d='{}' fill='{}'/><text x='{:.1f}' "
         "y='{:.1f}'>{} ({})</text>\n",
         left + side + 24, y, looks.at(k).shape, looks.at(k).colour, left + side + 36, y + 4,
-        rest ? std::string("others") : escaped(kinds[k].first), count);
+        rest ? std::string("others") : svg_text(kinds[k].first), count);
   }
   return svg + "</svg>\n";
 }

@@ -66,6 +66,10 @@ std::string sweep_csv(const Sweep& sweep);
 std::string sweep_json(const Sweep& sweep);
 /// One varied axis: a line; two: a heat map; more: the best over the rest, which the title says.
 std::string sweep_svg(const Sweep& sweep);
+/// One page for a browser, which loads nothing: a line or a heat map, the ledgers, a table.
+std::string sweep_html(const Sweep& sweep);
+/// What a row spends most on beside compute, or why it cannot be.
+std::string reason(const SweepRow& row);
 /// The last word of a dotted key, or its usual abbreviation.
 std::string short_key(const std::string& key);
 

@@ -4,25 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/study/svg.h"
 #include "sim/study/sweep.h"
 
 namespace stepsim {
 namespace {
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) >= ' ')
-      out += c;
-  }
-  return out;
-}
 
 std::string axis_name(const Axis& axis) {
   std::string name;
@@ -90,7 +76,7 @@ std::string head(int width, int height) {
 std::string label(double x, double y, const std::string& text, const char* anchor = "middle",
                   const char* more = "") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
-                     anchor, more, escaped(text));
+                     anchor, more, svg_text(text));
 }
 
 std::string title(const Sweep& sweep, size_t shown) {
@@ -130,7 +116,7 @@ std::string line_chart(const Sweep& sweep, const std::vector<Place>& points) {
     if (i % every == 0) out += label(x(i), height - bottom + 20, tick(sweep.axes[0].points[i]));
     const Place& p = points[i];
     if (!p.row->feasible()) {
-      out += fmt::format("<g><title>{}</title>", escaped(why_not(*p.row))) +
+      out += fmt::format("<g><title>{}</title>", svg_text(why_not(*p.row))) +
              label(x(i), height - bottom - 4, "x", "middle", " fill=\"#b00\"") + "</g>\n";
       drawing = false;
       continue;
@@ -141,7 +127,7 @@ std::string line_chart(const Sweep& sweep, const std::vector<Place>& points) {
     out += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"><title>{}: {}</title></circle>\n",
         x(i), y(p.value), best ? 6 : 4, best ? "#d55e00" : "#0072b2",
-        escaped(point_text(p.row->point)), number_text(sweep, p.value));
+        svg_text(point_text(p.row->point)), number_text(sweep, p.value));
   }
   out += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"#0072b2\"/>\n", path);
   out += label((left + width - right) / 2.0, height - 18, axis_name(sweep.axes[0]));
@@ -184,7 +170,7 @@ std::string heat_map(const Sweep& sweep, const std::vector<Place>& points) {
       out += fmt::format(
           "<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" "
           "stroke=\"{}\" stroke-width=\"{}\"/>",
-          escaped(point_text(p.row->point) + (runs ? "" : ": " + why_not(*p.row))), x, y,
+          svg_text(point_text(p.row->point) + (runs ? "" : ": " + why_not(*p.row))), x, y,
           cell_width - 2, cell_height - 2, runs ? shade(share) : "#ddd", best ? "#d55e00" : "white",
           best ? 3 : 1);
       out += label(x + cell_width / 2.0 - 1, y + 20, runs ? number_text(sweep, p.value) : "x",

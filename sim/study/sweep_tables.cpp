@@ -42,21 +42,6 @@ std::string seconds_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
 }
 
-std::string reason(const SweepRow& row) {
-  const Figures& f = row.figures;
-  if (row.outcome.failed()) {
-    const std::string& at = row.outcome.failure_pointer;
-    return (at.empty() ? "" : short_key(at.substr(at.rfind('/') + 1)) + ": ") + row.outcome.failure;
-  }
-  if (!f.fits)
-    return fmt::format("does not fit: {:.1f} of {:.1f} GiB on rank {}", *f.needed_bytes / gib,
-                       *f.capacity_bytes / gib, f.memory_rank);
-  if (f.cause.empty()) return "compute";
-  std::string cause = f.cause;
-  std::replace(cause.begin(), cause.end(), '_', ' ');
-  return fmt::format("{} {:.1f} %", cause, f.cause_share * 100);
-}
-
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -100,6 +85,21 @@ std::string short_key(const std::string& key) {
   for (const auto& [name, abbreviation] : short_keys)
     if (last == name) return std::string(abbreviation);
   return last;
+}
+
+std::string reason(const SweepRow& row) {
+  const Figures& f = row.figures;
+  if (row.outcome.failed()) {
+    const std::string& at = row.outcome.failure_pointer;
+    return (at.empty() ? "" : short_key(at.substr(at.rfind('/') + 1)) + ": ") + row.outcome.failure;
+  }
+  if (!f.fits)
+    return fmt::format("does not fit: {:.1f} of {:.1f} GiB on rank {}", *f.needed_bytes / gib,
+                       *f.capacity_bytes / gib, f.memory_rank);
+  if (f.cause.empty()) return "compute";
+  std::string cause = f.cause;
+  std::replace(cause.begin(), cause.end(), '_', ' ');
+  return fmt::format("{} {:.1f} %", cause, f.cause_share * 100);
 }
 
 std::string sweep_text(const Sweep& sweep) {

@@ -1,4 +1,5 @@
 // Opens pages of the program in Debian's Chromium. `./dev browser` puts playwright-core into build/browser.
+import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -15,24 +16,50 @@ export async function close() {
   browser = null;
 }
 
-/** The page and the report of one run: words as on the command line. */
-export function simulate(name, words) {
+/** The page and the JSON of a command that writes both: words as on the command line. */
+export function pageOf(name, words) {
   const html = join(folder, name + ".html"),
     json = join(folder, name + ".json");
   try {
-    execFileSync(
-      join(root, "build/release/stepsim"),
-      ["run", ...words, "--html", html, "--json", json],
-      { cwd: root, stdio: "pipe" },
-    );
+    execFileSync(join(root, "build/release/stepsim"), [...words, "--html", html, "--json", json], {
+      cwd: root,
+      stdio: "pipe",
+    });
   } catch (error) {
-    if (error.status !== 1) throw error; // 1: does not fit in memory, which a page shows too
+    if (error.status !== 1) throw error; // 1: does not fit, misses a limit: a page shows that too
   }
   return {
     html,
     text: readFileSync(html, "latin1"),
     report: JSON.parse(readFileSync(json, "utf8")),
   };
+}
+export const simulate = (name, words) => pageOf(name, ["run", ...words]);
+
+/** A name that would do harm as markup, of bytes that a file's name can have. */
+export const hostile = `<script>globalThis.hacked = 1<script><img src=x onerror="globalThis.hacked = 2">" ' & \u202eright to left\u202c {{data}} `;
+
+/** Nothing of a hostile name ran or became markup, and the page is no wider than its window. */
+export async function assertHarmless(page) {
+  assert.equal(await page.evaluate(() => globalThis.hacked), undefined);
+  assert.equal(await page.locator("img").count(), 0);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+}
+
+/** Everything that can be focused or is drawn has a name. */
+export async function assertNamed(page) {
+  assert.equal(
+    await page.evaluate(
+      () =>
+        [
+          ...document.querySelectorAll(
+            "canvas, svg.plot, button, select, input, .bar, [role=table]",
+          ),
+        ].filter((e) => !(e.getAttribute("aria-label") || e.textContent || e.labels?.length))
+          .length,
+    ),
+    0,
+  );
 }
 
 export function write(name, text) {
@@ -64,6 +91,7 @@ export async function open(file, { width = 1280, height = 900, colorScheme = "li
     (r) =>
       r.url().startsWith("file://") ||
       r.url().startsWith("data:") ||
+      r.url().startsWith("blob:") ||
       complaints.push("asks for " + r.url()),
   );
   await page.goto("file://" + file);

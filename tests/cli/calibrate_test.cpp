@@ -7,9 +7,10 @@
 #include <filesystem>
 #include <utility>
 
-#include "tests/cli/program.h"
+#include "tests/cli/page_block.h"
 
 using namespace stepsim::test;
+using nlohmann::json;
 
 namespace {
 
@@ -77,4 +78,11 @@ TEST_CASE("one's own steps as a picture") {
   const std::string page = output("validate --rows " + rows + " --svg " + place.at("s.svg"));
   CHECK(page.find("scored") != std::string::npos);
   CHECK(read_text(place.at("s.svg")).find("1 steps, 1 within 10 %") != std::string::npos);
+  const json block = page_block(output("validate --rows " + rows + " --html -"));
+  CHECK(block.at("what") == "steps");
+  CHECK(block.at("validation") == json::parse(output("validate --rows " + rows + " --json -")));
+  const Outcome twice = outcome_of("validate --rows " + rows + " --svg " + place.at("x") +
+                                   " --html " + place.at("x"));
+  CHECK(twice.code == 2);
+  CHECK(twice.err.find("/--html: names the file of another output") != std::string::npos);
 }

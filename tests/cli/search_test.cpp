@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/cli/program.h"
+#include "tests/cli/page_block.h"
 
 using namespace stepsim::test;
 using nlohmann::json;
@@ -32,6 +32,15 @@ TEST_CASE("sweep: rows with a report or a failure; the best is the shortest step
   CHECK(
       output(words + "--csv -").starts_with("train.global_batch_size,pipeline.schedule,step_time"));
   CHECK(output(words + "--svg -").starts_with("<svg"));
+  const json page = page_block(output(words + "--html -"));
+  CHECK(page.at("best") == out.at("best"));
+  for (size_t i = 0; i < 6; ++i) {
+    const json& report = out["rows"][i]["report"];
+    const json& row = page["rows"][i];
+    CHECK(row.value("step", json()) ==
+          (report.is_null() ? report : report.at("step_time_seconds")));
+    CHECK(!row.at("why").get<std::string>().empty());
+  }
   CHECK(exit_code("sweep scenarios/1f1b-4x8.json") == 2);
   CHECK(exit_code("sweep scenarios/1f1b-4x8.json --vary train.global_batch_size=4 --from none") ==
         2);
@@ -49,6 +58,10 @@ TEST_CASE("plan: the contract, and a table that fits the page") {
   CHECK(out["rows"][0]["report"]["step_time_seconds"] > 0);
   CHECK(out["rows"][0]["scenario"]["cluster"]["gpus"] == 2);
   CHECK(out["by_gpus"][0]["run"]["money"].is_number());
+  const json page = page_block(output(small_plan + "--tokens 1T --price 2 --html -"));
+  CHECK(page.at("plan") == out);
+  CHECK(page.at("rows").size() == out.at("simulated"));
+  CHECK(page.at("winner") == 0);
   check_fits_100_columns(output(small_plan + "--tokens 1T --price 2 --top 3"));
   CHECK(output(small_plan + "--as-overrides").find("model.num_layers=2\n") != std::string::npos);
   CHECK(exit_code("plan llama3.2-1b --cluster dgx-h100") == 2);

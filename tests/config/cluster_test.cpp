@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/config/reader.h"
+#include "sim/config/spread.h"
 #include "tests/config/bad_folder.h"
 #include "tests/config/small.h"
 
@@ -45,6 +46,21 @@ TEST_CASE("the short form: six facts, the rest by the kind of fabric") {
   CHECK(ib.stack.launch.value > 0);
   CHECK_THROWS_AS(read_cluster("iib", 1, "", data), Error);
   std::filesystem::remove(file);
+}
+
+// Means of the largest of n standard normal numbers: 0.564, 1.424, 2.508, 3.241 for n = 2, 8, 100,
+// 1000 (Harter 1961, Expected values of normal order statistics, table 1; David and Nagaraja).
+TEST_CASE("the slowest of n GPUs") {
+  CHECK(expected_largest(1) == 0);
+  CHECK(expected_largest(2) == doctest::Approx(0.564).epsilon(0.05));
+  CHECK(expected_largest(8) == doctest::Approx(1.424).epsilon(0.01));
+  CHECK(expected_largest(100) == doctest::Approx(2.508).epsilon(0.005));
+  CHECK(expected_largest(1000) == doctest::Approx(3.241).epsilon(0.005));
+  const Cluster one = read_cluster("dgx-h100", 1, "", find_data()),
+                many = read_cluster("dgx-h100", 125, "", find_data());
+  CHECK(one.device.sustained == many.device.sustained);
+  CHECK(one.device.slowest == doctest::Approx(1 - 0.016 * 1.424).epsilon(0.001));
+  CHECK(many.device.slowest == doctest::Approx(1 - 0.016 * 3.241).epsilon(0.001));
 }
 
 // The first profile whose release prefixes the asked one serves; "" serves all.

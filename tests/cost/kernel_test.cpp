@@ -77,13 +77,22 @@ TEST_CASE("what the power limit leaves holds but for short runs") {
         near(2e9 / 40e12 + 2e-6));
 }
 
+TEST_CASE("the slowest GPU of a cluster has less than the mean one") {
+  Device limited = toy();
+  limited.sustained = 0.25;
+  limited.slowest = 0.5;
+  CHECK(KernelModel(limited, plain).gemm({1000, 1000, 1000}, Dtype::bf16).duration.value ==
+        near(2e9 / 10e12 + 2e-6));
+}
+
 namespace {
 /// Share of the rate of whole waves of the largest tile, on 10 SMs with tiles of 100 x 100 and less
 /// and a reuse of 20: halves run at 1.4/1.6 of its rate, quarters at 1.4/1.8, eighths at 1.4/2.2.
 double wave_efficiency(const Gemm& gemm) {
   Device d = toy();
   d.tile_reuse = 20;
-  const GemmCurve whole{.peak = {}, .ceiling = 1, .half_k = 0, .tiles = {}, .split_k = false};
+  const GemmCurve whole{
+      .peak = {}, .ceiling = 1, .half_k = 0, .tile_reuse = -1, .tiles = {}, .split_k = false};
   return gemm.flops().value / best_grid(gemm, d, whole, d.sms, 1).duration;
 }
 }  // namespace
@@ -246,6 +255,37 @@ TEST_CASE("a window limits the keys, and works on one more block of them") {
         near(4.0 * 4000 * mean * 128 / (50e12 * mean / (mean + 128 + 250)) + 2e-6));
   // As long as the sequence it limits nothing.
   CHECK(causal_attention(1, 1, 128, 4000, 4000, Dtype::bf16, 4000).visible == 0.5);
+}
+
+// NVIDIA/cudnn-frontend's benchmark: four times as long for twice the sequence under one window.
+TEST_CASE("backward in 8 bits works on the blocks outside a window too, forward does not") {
+  Device d = toy();
+  d.attention.fp8 = {100.0_TFLOPs, 50.0_TFLOPs, 500};
+  const KernelModel kernels(d, plain);
+  const auto windowed = [](Dtype dtype, double window) {
+    return causal_attention(1, 1, 128, 4000, 4000, dtype, window);
+  };
+  CHECK(kernels.attention_backward(windowed(Dtype::fp8, 122)).duration ==
+        kernels.attention_backward(windowed(Dtype::fp8, 0)).duration);
+  CHECK(kernels.attention_forward(windowed(Dtype::fp8, 122)).duration <
+        kernels.attention_forward(windowed(Dtype::fp8, 0)).duration);
+  CHECK(kernels.attention_backward(windowed(Dtype::bf16, 122)).duration <
+        kernels.attention_backward(windowed(Dtype::bf16, 0)).duration);
+}
+
+TEST_CASE("a type may have a reuse of its own") {
+  Device d = toy();
+  // 1000 x 500 outputs are 50 tiles of 100 x 100, 5 waves; the device's other tiles are no faster.
+  const Gemm gemm{1000, 500, 1000};
+  GemmCurve curve = d.gemm[static_cast<size_t>(Dtype::bf16)];
+  curve.half_k = 0;
+  curve.tiles = {{200, 100}, {100, 100}};
+  curve.split_k = false;
+  // 25 tiles of 200 x 100 take 3 waves of twice the work, at a reuse of 0 one wave more than 5 of
+  // 100 x 100; at 100 small tiles take 3 / 2.5 of the time for the same products, and 6 equal 6.
+  CHECK(best_grid(gemm, d, curve, 10, 1).duration == near(5 * 10 * 2 * 100 * 100 * 1000.0));
+  curve.tile_reuse = 100;
+  CHECK(best_grid(gemm, d, curve, 10, 1).duration == near(6 * 10 * 2 * 100 * 100 * 1000.0));
 }
 
 TEST_CASE("scans run at a share of the peak or at the rate of their bytes") {

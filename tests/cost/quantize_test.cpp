@@ -23,6 +23,28 @@ TEST_CASE("GEMMs of a recipe run in its own type") {
   CHECK(gemm_dtype(recipe(Fp8Recipe::nvfp4)) == Dtype::nvfp4);
 }
 
+// Transformer Engine PR 2012 (current scaling, Blackwell only) and 2719 (MXFP8).
+TEST_CASE("attention in FP8 where its recipe and the GPU have it") {
+  Device hopper, blackwell;
+  hopper.architecture = "hopper";
+  blackwell.architecture = "blackwell";
+  Precision p = recipe(Fp8Recipe::mxfp8);
+  CHECK(attention_dtype(p, blackwell) == Dtype::bf16);
+  CHECK(attention_cast_bytes(p, blackwell) == 0);
+  p.fp8_attention = true;
+  CHECK(attention_dtype(p, blackwell) == Dtype::mxfp8);
+  CHECK(attention_cast_bytes(p, blackwell) == quantize_bytes(p, Operand::input) + 4);
+  CHECK(attention_dtype(p, hopper) == Dtype::bf16);
+  p.fp8 = Fp8Recipe::current;
+  CHECK(attention_dtype(p, blackwell) == Dtype::fp8);
+  CHECK(attention_dtype(p, hopper) == Dtype::bf16);
+  p.fp8 = Fp8Recipe::delayed;
+  CHECK(attention_dtype(p, hopper) == Dtype::fp8);
+  CHECK(attention_cast_bytes(p, hopper) == 3);
+  p.fp8 = Fp8Recipe::nvfp4;
+  CHECK(attention_dtype(p, blackwell) == Dtype::bf16);
+}
+
 // OCP Microscaling Formats v1.0: a byte of scale for 32 values; NVFP4: for 16 values of half a
 // byte.
 TEST_CASE("a quantised element takes its share of the scales") {

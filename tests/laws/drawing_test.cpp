@@ -9,6 +9,7 @@
 #include "sim/parallel/schedule.h"
 #include "sim/report/html.h"
 #include "tests/laws/layout.h"
+#include "tests/support/page_column.h"
 
 using namespace stepsim;
 using namespace stepsim::test;
@@ -32,12 +33,14 @@ Order programmed(const Program& program) {
 }
 
 Order drawn(const nlohmann::json& device) {
-  const nlohmann::json& blocks = device["blocks"];
+  const auto column = [&](const char* name) { return page_column(device["blocks"][name]); };
+  const std::vector<int64_t> kind = column("kind"), microbatch = column("microbatch"),
+                             chunk = column("chunk");
   Order order;
-  for (size_t i = 0; i < blocks["kind"].size(); ++i)
-    if (blocks["microbatch"][i] >= 0)
-      order.push_back(action("FBIWO"[blocks["kind"][i].get<size_t>()], blocks["microbatch"][i],
-                             blocks["chunk"][i]));
+  for (size_t i = 0; i < kind.size(); ++i)
+    if (microbatch[i] >= 0)
+      order.push_back(action("FBIWO"[static_cast<size_t>(kind[i])], static_cast<int>(microbatch[i]),
+                             static_cast<int>(chunk[i])));
   return order;
 }
 

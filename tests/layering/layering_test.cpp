@@ -5,7 +5,8 @@
 //        is the block diagram in sim/README.md). Layers of equal rank never include each other.
 // Law 2: heavy libraries stay in .cpp files; the command-line parser stays in app.
 // Law 3: only app prints, exits or aborts; the library throws Error.
-// Law 4: sources are ASCII; headers hold at most 120 lines, .cpp files at most 400.
+// Law 4: sources are ASCII; headers hold at most 120 lines, .cpp files and the pages' scripts at
+//        most 400.
 // Every law is first tried on a made-up file that breaks it, then on the tree.
 #include <doctest/doctest.h>
 
@@ -31,7 +32,7 @@ struct LayerRow {
   int rank;
   std::array<std::string_view, 10> may_include;
 };
-constexpr std::array<LayerRow, 11> layers{{
+constexpr std::array<LayerRow, 12> layers{{
     {"base", 0, {}},
     {"engine", 1, {"base/"}},
     {"config", 1, {"base/"}},
@@ -55,6 +56,10 @@ constexpr std::array<LayerRow, 11> layers{{
      7,
      {"base/", "engine/", "config/", "cost/", "network/", "parallel/", "lower/", "report/",
       "simulate.", "study/"}},
+    {"lab",
+     7,
+     {"base/", "engine/", "config/", "cost/", "network/", "parallel/", "lower/", "report/",
+      "simulate."}},
 }};
 
 /// "sim/engine/engine.h" -> "engine"; "sim/simulate.cpp" -> "simulate".
@@ -197,13 +202,14 @@ Complaints shape_complaints(const std::string& path, std::string_view text) {
   return out;
 }
 
-/// Paths from the repository root, sorted, of every .h and .cpp under `folder`.
-std::vector<std::string> sources(const char* folder) {
+/// Paths from the repository root, sorted, of every file under `folder` with one of these endings.
+std::vector<std::string> sources(const char* folder,
+                                 const std::vector<std::string>& extensions = {".h", ".cpp"}) {
   const fs::path root = STEPSIM_SOURCE_DIR;
   std::vector<std::string> out;
   for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-    const auto extension = entry.path().extension();
-    if (extension == ".h" || extension == ".cpp") {
+    const std::string extension = entry.path().extension().string();
+    if (std::find(extensions.begin(), extensions.end(), extension) != extensions.end()) {
       out.push_back(entry.path().lexically_relative(root).generic_string());
     }
   }
@@ -278,6 +284,8 @@ TEST_CASE("shape: length and ASCII are tight") {
   CHECK(shape_complaints("sim/base/x.h", pragma + std::string(120, '\n')).size() == 1);
   CHECK(shape_complaints("sim/base/x.cpp", std::string(400, '\n')).empty());
   CHECK(shape_complaints("sim/base/x.cpp", std::string(401, '\n')).size() == 1);
+  CHECK(shape_complaints("sim/report/page/x.js", std::string(400, '\n')).empty());
+  CHECK(shape_complaints("sim/report/page/x.js", std::string(401, '\n')).size() == 1);
   CHECK(shape_complaints("sim/base/x.cpp", "// 5 \xC2\xB5s\n").size() == 1);
   CHECK(shape_complaints("sim/base/x.cpp", "\tint x;\n").size() == 1);
   CHECK(shape_complaints("sim/base/x.h", "int x;\n").size() == 1);
@@ -297,6 +305,12 @@ TEST_CASE("the tree keeps the laws") {
   for (const LayerRow& layer : layers)
     CHECK_MESSAGE(seen.contains(layer.name), layer.name, " has no files");
   for (const std::string& path : sources("tests")) {
+    const Complaints found = shape_complaints(path, read(path));
+    CHECK_MESSAGE(found.empty(), joined(found));
+  }
+  const std::vector<std::string> scripts = sources("sim", {".js"});
+  CHECK(scripts.size() > 10);
+  for (const std::string& path : scripts) {
     const Complaints found = shape_complaints(path, read(path));
     CHECK_MESSAGE(found.empty(), joined(found));
   }

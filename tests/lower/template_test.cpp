@@ -82,6 +82,20 @@ TEST_CASE("a captured template costs one launch") {
   }
 }
 
+TEST_CASE("a node of the combined schedule costs an operator, captured or not") {
+  TemplateWriter w(Pass::forward);
+  w.schedule_node();
+  w.capture(true);
+  w.compute(OpKind::norm, given_kernel(1.0_us));
+  w.schedule_node();
+  w.compute(OpKind::norm, given_kernel(1.0_us));
+  w.capture(false);
+  w.schedule_node();
+  w.compute(OpKind::norm, given_kernel(1.0_us));
+  CHECK(std::move(w).finish({3.0_us, 4.0_us, 12.0_us}).segments[0].host_seconds ==
+        doctest::Approx(12e-6 + 7e-6 + 3 * 4e-6));
+}
+
 TEST_CASE("what is outside a graph is launched kernel by kernel") {
   TemplateWriter w(Pass::forward);
   w.capture(true);

@@ -9,6 +9,7 @@
 
 #include "sim/report/html_parts.h"
 #include "tests/report/sample.h"
+#include "tests/support/page_column.h"
 
 using namespace stepsim;
 
@@ -21,9 +22,9 @@ nlohmann::json sample_data() {
       page_data(scenario, ran.step, ran.timeline, make_report(scenario, ran.step, ran.timeline)));
 }
 
-double sum(const nlohmann::json& list) {
-  return std::accumulate(list.begin(), list.end(), 0.0,
-                         [](double a, const nlohmann::json& b) { return a + b.get<double>(); });
+double sum(const nlohmann::json& packed) {
+  const std::vector<int64_t> list = test::page_column(packed);
+  return std::accumulate(list.begin(), list.end(), 0.0);
 }
 
 /// Of the page, what stands between its data block's tags.
@@ -51,6 +52,21 @@ TEST_CASE("law: blocks less their idle, and the waits between, fill each device'
     const double busy = (sum(d["blocks"]["length"]) - sum(d["blocks"]["idle"])) * tick;
     CHECK(busy == doctest::Approx(ledger["compute"].get<double>() * step).epsilon(1e-6));
   }
+}
+
+TEST_CASE("law: a column reads back as it was; a steady alternation takes a handful of numbers") {
+  using Column = std::vector<int64_t>;
+  for (const Column& column :
+       {Column{}, Column{7}, Column{1, 2}, Column{0, -5, 3, 3, 9, 9, 9, 1}, Column(50, 4)})
+    CHECK(test::page_column(nlohmann::json::parse(column_json(column).dump())) == column);
+  CHECK(column_json({3, 1, 4, 1}).is_array());  // runs would be longer
+  // F and B in turn, as microbatches of 1F1B: 5 0 6 1 7 2 ... each two places on one more.
+  Column pairs;
+  for (int64_t i = 0; i < 100; ++i) pairs.insert(pairs.end(), {i + 5, i});
+  const Json packed = column_json(pairs);
+  CHECK(packed.at("lag") == 2);
+  CHECK(packed.at("runs") == Json({1, 5, 1, 0, 198, 1}));
+  CHECK(test::page_column(nlohmann::json::parse(packed.dump())) == pairs);
 }
 
 TEST_CASE("the critical path on the page begins with the step, ends with it and has no gap") {

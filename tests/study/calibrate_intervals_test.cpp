@@ -51,6 +51,18 @@ TEST_CASE("the fit finds the quantile, and leaves alone what no step feels") {
   CHECK(at(fitted, Doubt::host) == doctest::Approx(0.1));
 }
 
+// All but a thousandth of the weight is on errors up to 0.2, the rest on none.
+TEST_CASE("steps count by their weights") {
+  std::vector<MeasuredStep> rows = steps(Doubt::scan, 0.5, 0.2, 200);
+  const std::vector<MeasuredStep> exact = steps(Doubt::scan, 0.5, 0, 200);
+  rows.insert(rows.end(), exact.begin(), exact.end());
+  std::vector<double> weights(400, 1);
+  std::fill(weights.begin() + 200, weights.end(), 0.001);
+  CHECK(at(fit_doubts(rows, all(0.1), weights), Doubt::scan) ==
+        doctest::Approx(0.25).epsilon(0.04));
+  CHECK(at(fit_doubts(rows, all(0.1)), Doubt::scan) < 0.22);
+}
+
 TEST_CASE("few steps move a kind less than many") {
   const double few = at(fit_doubts(steps(Doubt::host, 1, 1, 4), all(0.1)), Doubt::host);
   const double many = at(fit_doubts(steps(Doubt::host, 1, 1, 400), all(0.1)), Doubt::host);

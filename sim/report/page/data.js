@@ -15,6 +15,19 @@ function spans(columns, tick) {
   return { start, finish, count: n };
 }
 
+/** A list that was written as runs of differences (html_parts.h). */
+function column(packed) {
+  if (Array.isArray(packed)) return packed;
+  const { lag, runs } = packed,
+    out = [];
+  for (let r = 0; r < runs.length; r += 2)
+    for (let n = runs[r]; n > 0; --n)
+      out.push(runs[r + 1] + (lag && out.length >= lag ? out[out.length - lag] : 0));
+  return out;
+}
+const columns = (packed) =>
+  Object.fromEntries(Object.entries(packed).map(([name, list]) => [name, column(list)]));
+
 function runningSums(list) {
   let sum = 0;
   return list.map((value) => (sum += value));
@@ -24,7 +37,9 @@ function readTimeline(raw) {
   const tick = raw.tick_seconds;
   let first = 0;
   const devices = raw.devices.map((d) => {
-    const blocks = { ...d.blocks, ...spans(d.blocks, tick), first };
+    const lists = columns(d.blocks),
+      idle = columns(d.waits),
+      blocks = { ...lists, ...spans(lists, tick), first };
     first += blocks.count;
     // Merged actions overlap: each is drawn half as high.
     blocks.lane = new Int8Array(blocks.count);
@@ -39,7 +54,7 @@ function readTimeline(raw) {
       begin: d.begin * tick,
       end: d.end * tick,
       blocks,
-      waits: { ...d.waits, ...spans(d.waits, tick) },
+      waits: { ...idle, ...spans(idle, tick) },
     };
   });
   const timeline = { ...raw, finish: raw.finish * tick, devices, blockCount: first };

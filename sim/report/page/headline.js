@@ -1,8 +1,9 @@
 // The top of a page: whose step it is, its headline figures, and what was not as asked for.
 import { element, section, shape } from "./element.js";
+import { figureGrid, pageHead } from "./frame.js";
 import { count, gib, percent, plural, seconds } from "./words.js";
 
-function layoutWords(report, title) {
+export function layoutWords(report, title) {
   const m = report.mesh,
     parts = [`TP${m.tp}`, `PP${m.pp}`];
   if (m.vp !== null) parts.push(`VP${m.vp}`);
@@ -19,32 +20,19 @@ export function masthead(report, title) {
     ? `${title.name || "given costs"} (given costs)`
     : title.model || title.name;
   const heading = `${name} on ${plural(report.counts.gpus, "GPU")}`;
-  document.title = `${heading}: ${seconds(report.step_time_seconds)} - stepsim`;
   const second = title.given_costs
     ? `GBS ${count(title.global_batch)}, MBS ${title.micro_batch}; times per stage as given`
     : `GBS ${count(title.global_batch)}, MBS ${title.micro_batch}, sequence ${count(title.sequence)}, ${title.precision}; ${title.system}, ${plural(title.nodes, "node")} of ${title.gpus_per_node} x ${title.device}`;
-  return element(
-    "header",
-    { class: "masthead" },
-    element(
-      "div",
-      {},
-      element("h1", {}, heading),
-      element(
-        "p",
-        { class: "subtitle" },
-        `${layoutWords(report, title)}, ${report.mesh.schedule}, ${plural(report.mesh.microbatches, "microbatch").replace("microbatchs", "microbatches")}`,
-      ),
-      element("p", { class: "subtitle" }, second),
-    ),
-    element(
-      "div",
-      { class: "brand" },
-      "stepsim " + report.version,
-      element("br"),
-      "one training step, simulated",
-    ),
-  );
+  return pageHead({
+    heading,
+    tab: `${heading}: ${seconds(report.step_time_seconds)}`,
+    subtitles: [
+      `${layoutWords(report, title)}, ${report.mesh.schedule}, ${plural(report.mesh.microbatches, "microbatch")}`,
+      second,
+    ],
+    version: report.version,
+    brand: "one training step, simulated",
+  });
 }
 
 /** A scale from the low to the high end of the interval, with the step on it. */
@@ -72,20 +60,8 @@ function intervalScale({ low_seconds: low, high_seconds: high }, step, measured)
 
 /** The figures one looks for first. */
 export function figures(r, title) {
-  const made = element("div", { class: "figures" });
-  const figure = (id, label, value, note, classes = "") =>
-    made.append(
-      element(
-        "div",
-        { class: "figure " + classes, id: "figure-" + id },
-        element("div", { class: "label" }, label),
-        element("div", { class: "value" }, value),
-        [note]
-          .flat()
-          .filter(Boolean)
-          .map((n) => (typeof n === "string" ? element("div", { class: "note" }, n) : n)),
-      ),
-    );
+  const made = [];
+  const figure = (...one) => made.push(one);
   const notes = [];
   if (r.interval)
     notes.push(
@@ -132,7 +108,7 @@ export function figures(r, title) {
       r.memory.fits ? "" : "bad",
     );
   }
-  return made;
+  return figureGrid(made);
 }
 
 const kindOrder = { error: 0, silent: 1, unit: 2, advice: 3 };

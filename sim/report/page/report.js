@@ -1,26 +1,19 @@
 // The page of one step: headline, findings, pipeline, streams, ledger, overlap, memory, placement.
 import { choice, checkbox, element, folded, legend, section, table } from "./element.js";
 import { readPage, blockOrder } from "./data.js";
-import { count, kindLetters, plural, readPalette } from "./words.js";
-import { clearPatterns, TimeView } from "./view.js";
+import { count, kindLetters, plural } from "./words.js";
+import { TimeView } from "./view.js";
+import { fillPage, followTheme, pageJson, sayingLine, wide } from "./frame.js";
 import { rowName } from "./block_words.js";
 import { figures, findings, masthead } from "./headline.js";
 import { PipelineChart } from "./pipeline.js";
 import { StreamsChart } from "./streams.js";
 import { atPeak, MemoryChart, memoryClasses, classWords } from "./memory.js";
-import {
-  ledgerBars,
-  ledgerLegend,
-  ledgerTable,
-  overlapTable,
-  pathBar,
-  pathTable,
-  peakBars,
-  peakTable,
-} from "./bars.js";
+import { peakBars, peakTable } from "./bars.js";
+import { ledgerSection, overlapSection, pathSection, settingsSection } from "./step_sections.js";
 import { PlacementMap } from "./placement.js";
 
-const raw = JSON.parse(document.getElementById("data").textContent);
+const raw = pageJson();
 const { report, title } = raw;
 const body = document.getElementById("page");
 body.append(masthead(report, title), figures(report, title));
@@ -31,7 +24,7 @@ await new Promise((go) => {
 });
 const page = readPage(raw),
   { timeline } = page;
-const said = element("div", { class: "said", role: "status", "aria-live": "polite" });
+const said = sayingLine();
 const say = (text) => said.replaceChildren(text);
 
 const view = new TimeView(0, timeline.finish);
@@ -42,7 +35,7 @@ const map =
   page.placement && page.placement.world > 1
     ? new PlacementMap(page, (text) => saidPlace.replaceChildren(text))
     : null;
-const saidPlace = element("div", { class: "said", role: "status", "aria-live": "polite" });
+const saidPlace = sayingLine();
 const pickers = [];
 
 function turnTo(row) {
@@ -102,9 +95,6 @@ function stretches() {
   });
   return options.length > 1 ? set : null;
 }
-
-/** A table that may be wider than a narrow screen. */
-const wide = (content) => element("div", { class: "scroll" }, content);
 
 function pipelineSection() {
   const t = timeline,
@@ -234,64 +224,6 @@ function streamsSection() {
   );
 }
 
-function ledgerSection() {
-  const bars = ledgerBars(report);
-  return section(
-    "ledger",
-    "Where the step goes",
-    null,
-    element(
-      "p",
-      { class: "lead" },
-      "Every instant of every device has exactly one cause; each bar adds up to the step. Exposed is communication that nothing hides.",
-    ),
-    element(
-      "div",
-      {
-        class: report.devices.length > 24 ? "many" : "",
-        tabindex: report.devices.length > 24 ? "0" : null,
-      },
-      bars,
-    ),
-    legend(ledgerLegend(report)),
-    folded("Table", () => ledgerTable(report)),
-  );
-}
-
-function overlapSection() {
-  const any = Object.values(report.communication_seconds).some(
-    (c) => c && (c.total > 0 || c.waiting > 0),
-  );
-  return section(
-    "overlap",
-    "Overlap",
-    null,
-    element(
-      "p",
-      { class: "lead" },
-      any
-        ? "Of the time in which bytes move, what runs under compute (pale) and what does not (strong); mean rank. Waiting for a peer moves nothing and is counted apart."
-        : "Nothing is communicated in this step.",
-    ),
-    any ? wide(overlapTable(report)) : null,
-  );
-}
-
-function pathSection() {
-  return section(
-    "path",
-    "Critical path",
-    null,
-    element(
-      "p",
-      { class: "lead" },
-      "The chain of tasks that sets the step, by kind: shortening anything else changes nothing at first.",
-    ),
-    pathBar(report),
-    wide(pathTable(report)),
-  );
-}
-
 function memorySection() {
   if (!memory) return null;
   const thin = page.memory.thinned
@@ -342,72 +274,20 @@ function placementSection() {
   );
 }
 
-function settingsSection() {
-  const effective = Object.entries(report.effective);
-  return section(
-    "settings",
-    "Settings",
-    null,
-    element(
-      "p",
-      { class: "lead" },
-      [title.description, title.source ? "Source: " + title.source : ""]
-        .filter(Boolean)
-        .join(" ") || "What the step was simulated from.",
-    ),
-    effective.length
-      ? folded(`In effect (${effective.length})`, () =>
-          table(
-            "Settings in effect",
-            [["key"], ["value"]],
-            effective.map(([key, value]) => [
-              element("code", {}, key),
-              element("code", {}, JSON.stringify(value)),
-            ]),
-          ),
-        )
-      : null,
-    folded("Scenario", () => element("pre", {}, JSON.stringify(report.scenario, null, 2))),
-    folded("Report (stepsim.report/1)", () =>
-      element(
-        "pre",
-        {},
-        JSON.stringify({ ...report, scenario: "above", effective: "above" }, null, 2),
-      ),
-    ),
-  );
-}
-
 const sections = [
   findings(report),
   pipelineSection(),
   streamsSection(),
-  ledgerSection(),
-  element("div", { class: "columns" }, overlapSection(), pathSection()),
+  ledgerSection(report),
+  element("div", { class: "columns" }, overlapSection(report), pathSection(report)),
   memorySection(),
   placementSection(),
-  settingsSection(),
-].filter(Boolean);
-const links = sections
-  .flatMap((s) => (s.matches("section") ? [s] : [...s.querySelectorAll("section")]))
-  .map((s) => element("a", { href: "#" + s.id }, s.querySelector("h2").textContent));
-body.append(element("nav", { "aria-label": "Sections" }, links), element("main", {}, sections));
-
-const redraw = () => {
-  readPalette();
-  clearPatterns();
+  settingsSection(report, title),
+];
+fillPage(body, sections);
+followTheme(() => {
   for (const c of [pipeline, streams, memory, map]) if (c) c.chart.paint();
-};
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-// Paper is light and narrower than the screen.
-const onPaper = (paper) => {
-  if (paper) document.documentElement.dataset.theme = "light";
-  else delete document.documentElement.dataset.theme;
-  redraw();
-};
-addEventListener("beforeprint", () => onPaper(true));
-addEventListener("afterprint", () => onPaper(false));
-matchMedia("print").addEventListener("change", (event) => onPaper(event.matches));
+});
 
 /** For tests and the console. */
 globalThis.stepsim = {

@@ -1,6 +1,7 @@
 // The streams of one device: what runs, what moves, and what of it is not hidden.
 import { Canvas, element, hideTip, showTip } from "./element.js";
 import { firstAbove } from "./data.js";
+import { withBareParts } from "./bare_parts.js";
 import { causeColor, causeWords, color, inkOn, kindColor, mix, percent, seconds } from "./words.js";
 import { axisHeight, drawAxis, drawBrush, drawWhere, gutter, hatch, interact } from "./view.js";
 import { rowName } from "./block_words.js";
@@ -42,9 +43,10 @@ export class StreamsChart {
       id = this.device.device;
     this.windows = detail
       ? detail.windows.map((w) =>
-          this.prepare(
+          withBareParts(
             w,
             w.streams.filter((s) => s.device === id),
+            detail.ops,
           ),
         )
       : [];
@@ -56,34 +58,6 @@ export class StreamsChart {
     this.names = [...names];
     this.chart.height = streamTop + this.names.length * (streamRow + streamGap) + axisHeight;
     this.chart.refresh();
-  }
-  /** Of each transfer the parts under no kernel. */
-  prepare(window, streams) {
-    const compute = streams.find((s) => s.stream === "compute");
-    const busy = [];
-    if (compute)
-      for (let i = 0; i < compute.count; ++i) {
-        if (this.page.detail.ops[compute.op[i]][2] > 1) continue;
-        const last = busy[busy.length - 1];
-        if (last && compute.start[i] <= last[1]) last[1] = Math.max(last[1], compute.finish[i]);
-        else busy.push([compute.start[i], compute.finish[i]]);
-      }
-    const ends = Float64Array.from(busy, (b) => b[1]);
-    for (const s of streams) {
-      if (s === compute) continue;
-      s.bare = [];
-      for (let i = 0; i < s.count; ++i) {
-        const parts = [];
-        let at = s.start[i];
-        for (let b = firstAbove(ends, at); b < busy.length && busy[b][0] < s.finish[i]; ++b) {
-          if (busy[b][0] > at) parts.push([at, busy[b][0]]);
-          at = Math.max(at, busy[b][1]);
-        }
-        if (at < s.finish[i]) parts.push([at, s.finish[i]]);
-        s.bare.push(parts);
-      }
-    }
-    return { ...window, streams };
   }
 
   draw(g, width, height) {

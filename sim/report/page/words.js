@@ -12,6 +12,18 @@ export function seconds(value) {
   return size === 0 ? "0" : (value * 1e9).toFixed(1) + " ns";
 }
 
+/** +1.338 s, -20.0 ms. */
+export const signedSeconds = (value) =>
+  value === null || value === undefined
+    ? "-"
+    : (value > 0 ? "+" : value < 0 ? "-" : "") + seconds(Math.abs(value));
+
+/** +9.5 %. */
+export const signedPercent = (fraction, places = 1) =>
+  fraction === null || fraction === undefined
+    ? "-"
+    : (fraction > 0 ? "+" : "") + (fraction * 100).toFixed(places) + " %";
+
 export function percent(fraction, places = 1) {
   return fraction === null || fraction === undefined
     ? "-"
@@ -23,7 +35,8 @@ export const gib = (bytes) => (bytes / 2 ** 30).toFixed(1) + " GiB";
 /** A whole number with thin groups: 1,024. */
 export const count = (value) => String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 
-export const plural = (value, noun) => count(value) + " " + noun + (value === 1 ? "" : "s");
+export const plural = (value, noun) =>
+  count(value) + " " + noun + (value === 1 ? "" : noun.endsWith("ch") ? "es" : "s");
 
 export const causeWords = {
   compute: "compute",

@@ -1,0 +1,15 @@
+# The header libraries for Emscripten, whose compiler must not see the other headers of their folder.
+set(headers ${PROJECT_BINARY_DIR}/headers)
+file(MAKE_DIRECTORY ${headers})
+foreach(library boost/graph fmt/format.h nlohmann/json.hpp)
+  find_path(folder ${library} PATHS /usr/local/include /usr/include REQUIRED NO_CACHE
+            NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
+  string(REGEX REPLACE "/.*" "" name ${library})
+  file(CREATE_LINK ${folder}/${name} ${headers}/${name} SYMBOLIC)
+  unset(folder)
+endforeach()
+set(Boost_INCLUDE_DIRS ${headers})
+add_library(fmt::fmt INTERFACE IMPORTED)
+target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED)
+add_compile_options(-include ${PROJECT_SOURCE_DIR}/sim/lab/newer_library.h)
