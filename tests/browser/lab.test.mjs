@@ -5,10 +5,9 @@ import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { close, open, picture, root, simulate, write } from "./browser.mjs";
-import { labFile, notBuilt } from "./lab_engine.mjs";
+import { labFile } from "./lab_engine.mjs";
 
 after(close);
-const options = { skip: notBuilt };
 
 const lab = (hash = "", how = {}) => open(labFile + hash, how);
 const text = (page, selector) => page.locator(selector).innerText();
@@ -33,7 +32,7 @@ const click = async (page, name) => {
 };
 const percent = (share) => (share * 100).toFixed(1) + " %";
 
-test("the page is below 2.5 MB and asks no network for anything", options, async () => {
+test("the page is below 2.5 MB and asks no network for anything", async () => {
   assert.ok(statSync(labFile).size < 2.5e6, String(statSync(labFile).size));
   const { page, complaints } = await lab();
   assert.equal(await figure(page, "step"), "33.00 ms"); // 1F1B: (8 + 4 - 1) turns of 3 ms
@@ -43,7 +42,7 @@ test("the page is below 2.5 MB and asks no network for anything", options, async
   await page.close();
 });
 
-test("figures are those of the program's report", options, async () => {
+test("figures are those of the program's report", async () => {
   const words = ["scenarios/llama3-70b-64xh100-bf16.json", "train.global_batch_size=16"];
   const { report } = simulate("lab-70b", words);
   const { page, complaints } = await lab(
@@ -63,7 +62,7 @@ test("figures are those of the program's report", options, async () => {
   await page.close();
 });
 
-test("sliders: the step follows, sizes that do not fit are not offered", options, async (t) => {
+test("sliders: the step follows, sizes that do not fit are not offered", async (t) => {
   const { page, complaints } = await lab("#start=1f1b-4x8");
   // (m + p - 1) turns of 3 ms: the law of the lesson.
   for (const m of [4, 12, 32, 6, 20]) {
@@ -89,7 +88,7 @@ test("sliders: the step follows, sizes that do not fit are not offered", options
   await page.close();
 });
 
-test("a switch without effect says so", options, async () => {
+test("a switch without effect says so", async () => {
   const { page } = await lab("#start=lesson-11&comm_overlap.tp_comm_overlap=true");
   const mark = page.locator(".flagged", { hasText: "TP under its GEMMs" }).locator(".idle");
   assert.ok(await mark.isVisible());
@@ -99,7 +98,7 @@ test("a switch without effect says so", options, async () => {
   await page.close();
 });
 
-test("hover and zoom as on the page of a run; zoom outlives a change", options, async () => {
+test("hover and zoom as on the page of a run; zoom outlives a change", async () => {
   const { page, complaints } = await lab("#start=1f1b-4x8");
   await page.locator("#pipeline canvas").scrollIntoViewIfNeeded();
   const box = await page.locator("#pipeline canvas").boundingBox();
@@ -127,7 +126,7 @@ test("hover and zoom as on the page of a run; zoom outlives a change", options, 
   await page.close();
 });
 
-test("every schedule can be chosen, and is drawn in its order", options, async () => {
+test("every schedule can be chosen, and is drawn in its order", async () => {
   const { page, complaints } = await lab("#start=1f1b-4x8");
   for (const schedule of ["gpipe", "zb_h1", "zb_h2", "1f1b"]) {
     await settled(
@@ -145,7 +144,7 @@ test("every schedule can be chosen, and is drawn in its order", options, async (
   await page.close();
 });
 
-test("a lesson: guess, try, answer with the law; all twelve open", options, async () => {
+test("a lesson: guess, try, answer with the law; all twelve open", async () => {
   const { page, complaints } = await lab("#start=lesson-1");
   const answer = page.getByRole("button", { name: "Show the answer" });
   assert.ok(await answer.isDisabled());
@@ -182,7 +181,6 @@ test("a lesson: guess, try, answer with the law; all twelve open", options, asyn
 
 test(
   "the address holds the state: a reload gives it back, pinned step and links too",
-  options,
   async () => {
     const { page, complaints } = await lab("#start=llama3.1-8b-8xh100-bf16");
     await page.getByRole("button", { name: "Pin" }).click();
@@ -209,7 +207,6 @@ test(
 
 test(
   "files: what is saved runs on the command line with the same report, and opens again",
-  options,
   async () => {
     const { page, complaints } = await lab(
       "#start=llama3.1-8b-8xh100-bf16&dataset.seq_length=4096",
@@ -243,7 +240,6 @@ test(
 
 test(
   "what is wrong is said in the program's words; names are text, never markup",
-  options,
   async () => {
     const { page, complaints } = await lab("#start=1f1b-4x8");
     const name = '<img src=x onerror="document.title=1"> "\u202e';
@@ -272,7 +268,7 @@ test(
   },
 );
 
-test("narrow and dark; everything in reach of the keyboard", options, async () => {
+test("narrow and dark; everything in reach of the keyboard", async () => {
   const narrow = await lab("#start=lesson-1", { width: 420, height: 800, colorScheme: "dark" });
   const wide = await narrow.page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(wide <= 420, String(wide));
@@ -294,7 +290,7 @@ test("narrow and dark; everything in reach of the keyboard", options, async () =
   await page.close();
 });
 
-test("a long step is given up when something else is set", options, async () => {
+test("a long step is given up when something else is set", async () => {
   const { page, complaints } = await lab("#start=1f1b-4x8");
   await page.evaluate(() => (location.hash = "start=llama3.1-405b-1024xh100-bf16"));
   await page.locator(".working").waitFor();

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { labEngine, notBuilt } from "./lab_engine.mjs";
+import { labEngine } from "./lab_engine.mjs";
 
 const root = resolve(import.meta.dirname, "../..");
 
@@ -59,7 +59,7 @@ const scenarios = [
   ],
 ];
 
-test("the same bytes as the program's", { skip: notBuilt }, async (t) => {
+test("the same bytes as the program's", async (t) => {
   const ask = await labEngine();
   for (const [file, ...overrides] of scenarios)
     await t.test([file, ...overrides].join(" "), () => {
@@ -70,7 +70,7 @@ test("the same bytes as the program's", { skip: notBuilt }, async (t) => {
     });
 });
 
-test("what is refused is the program's one line, as an answer", { skip: notBuilt }, async () => {
+test("what is refused is the program's one line, as an answer", async () => {
   const ask = await labEngine();
   const refused = (text, file = "x.json") =>
     JSON.parse(ask({ file, text, overrides: [], want: "page" })).error;

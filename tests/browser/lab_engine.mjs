@@ -1,5 +1,5 @@
 // The engine out of build/lab/lab.html, in Node.js: what the page asks it, without a page.
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -7,8 +7,6 @@ import { gunzipSync } from "node:zlib";
 
 const root = resolve(import.meta.dirname, "../..");
 export const labFile = join(root, "build/lab/lab.html");
-/** For the options of tests: why they cannot run. */
-export const notBuilt = existsSync(labFile) ? false : "no build/lab/lab.html: ./dev lab --build";
 
 /** A function from a question (sim/lab/lab.h) to its answer's text. */
 export async function labEngine() {
