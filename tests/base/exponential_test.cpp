@@ -8,7 +8,8 @@
 namespace stepsim {
 namespace {
 
-// Digits: OEIS A001113 (e), A068985 (1/e), A068996 (1 - 1/e), A002193 (the root of 2), A010467 (the root of 10).
+// Digits: OEIS A001113 (e), A068985 (1/e), A068996 (1 - 1/e), A002193 (the root of 2), A010467 (the
+// root of 10).
 TEST_CASE("published digits, rounded once") {
   CHECK(exact_exp(1) == 2.71828182845904523536028747135266249776);
   CHECK(exact_exp(-1) == 0.36787944117144232159552377016146086745);

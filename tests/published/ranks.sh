@@ -15,6 +15,7 @@ layouts=(
   "--recipe qwen3_30b_a3b_pretrain_16gpu_h100_bf16_config"
   "--recipe qwen3_235b_a22b_pretrain_256gpu_h100_bf16_config"
   "--recipe gpt_oss_120b_pretrain_64gpu_h100_bf16_config"
+  "scenarios/gpt-oss-120b-64xgb200-mxfp8.json"
 )
 for words in "${layouts[@]}"; do
   # shellcheck disable=SC2086  # words are words
