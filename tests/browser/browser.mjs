@@ -108,3 +108,19 @@ export async function picture(page, name) {
       fullPage: true,
     });
 }
+
+/** Of pages that `shown` opens: nothing is wider than a narrow dark screen, and paper has no navigation. */
+export async function checkNarrowDarkAndPaper(shown, names) {
+  for (const name of names) {
+    const { page, complaints } = await shown(name, { width: 390, colorScheme: "dark" });
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name);
+    await picture(page, name + "-narrow-dark");
+    await page.setViewportSize({ width: 760, height: 1000 });
+    await page.emulateMedia({ media: "print" });
+    await page.waitForTimeout(200);
+    assert.ok(!(await page.locator("nav").isVisible()));
+    await picture(page, name + "-print");
+    assert.deepEqual(complaints, []);
+    await page.close();
+  }
+}

@@ -1,7 +1,7 @@
 // The page of `stepsim diff --html` in a real browser: its figures are those of --json, both timelines share one axis.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { assertNamed, close, open, pageOf, picture } from "./browser.mjs";
+import { checkNarrowDarkAndPaper, assertNamed, close, open, pageOf, picture } from "./browser.mjs";
 
 after(close);
 
@@ -100,15 +100,5 @@ test("diff: both timelines share one axis, each in its own schedule's order", as
   await page.close();
 });
 
-test("diff: narrow, dark and on paper", async () => {
-  const { page, complaints } = await shown({ width: 390, colorScheme: "dark" });
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-  await picture(page, "diff-narrow-dark");
-  await page.setViewportSize({ width: 760, height: 1000 });
-  await page.emulateMedia({ media: "print" });
-  await page.waitForTimeout(200);
-  assert.ok(!(await page.locator("nav").isVisible()));
-  await picture(page, "diff-print");
-  assert.deepEqual(complaints, []);
-  await page.close();
-});
+test("diff: narrow, dark and on paper", () =>
+  checkNarrowDarkAndPaper((name, how) => shown(how), ["diff"]));

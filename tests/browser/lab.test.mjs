@@ -179,94 +179,83 @@ test("a lesson: guess, try, answer with the law; all twelve open", async () => {
   await page.close();
 });
 
-test(
-  "the address holds the state: a reload gives it back, pinned step and links too",
-  async () => {
-    const { page, complaints } = await lab("#start=llama3.1-8b-8xh100-bf16");
-    await page.getByRole("button", { name: "Pin" }).click();
-    const before = await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds);
-    await slide(page, "nvlink", 1);
-    const slower = await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds);
-    assert.ok(slower > before, `${slower} ${before}`);
-    const shares = await page.locator("#compare tbody tr").first().innerText();
-    assert.match(shares, /step time.*\+.*worse/s);
-    await picture(page, "lab-compare");
-    await page.waitForFunction(() => location.hash.includes("nvlink"));
-    await page.reload();
-    await page.waitForFunction(() => globalThis.stepsim && stepsim.shown);
-    assert.equal(await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds), slower);
-    assert.equal(await page.locator("#compare tbody tr").first().innerText(), shares);
-    await click(page, "Back to pinned");
-    assert.equal(await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds), before);
-    await page.getByRole("button", { name: "Unpin" }).click();
-    assert.ok(!(await page.locator("#compare").isVisible()));
-    assert.deepEqual(complaints, []);
-    await page.close();
-  },
-);
+test("the address holds the state: a reload gives it back, pinned step and links too", async () => {
+  const { page, complaints } = await lab("#start=llama3.1-8b-8xh100-bf16");
+  await page.getByRole("button", { name: "Pin" }).click();
+  const before = await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds);
+  await slide(page, "nvlink", 1);
+  const slower = await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds);
+  assert.ok(slower > before, `${slower} ${before}`);
+  const shares = await page.locator("#compare tbody tr").first().innerText();
+  assert.match(shares, /step time.*\+.*worse/s);
+  await picture(page, "lab-compare");
+  await page.waitForFunction(() => location.hash.includes("nvlink"));
+  await page.reload();
+  await page.waitForFunction(() => globalThis.stepsim && stepsim.shown);
+  assert.equal(await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds), slower);
+  assert.equal(await page.locator("#compare tbody tr").first().innerText(), shares);
+  await click(page, "Back to pinned");
+  assert.equal(await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds), before);
+  await page.getByRole("button", { name: "Unpin" }).click();
+  assert.ok(!(await page.locator("#compare").isVisible()));
+  assert.deepEqual(complaints, []);
+  await page.close();
+});
 
-test(
-  "files: what is saved runs on the command line with the same report, and opens again",
-  async () => {
-    const { page, complaints } = await lab(
-      "#start=llama3.1-8b-8xh100-bf16&dataset.seq_length=4096",
-    );
-    const [download] = await Promise.all([
-      page.waitForEvent("download"),
-      page.getByRole("button", { name: "Save" }).click(),
-    ]);
-    const saved = readFileSync(await download.path(), "utf8");
-    const own = simulate("own", [write("saved.json", saved)]);
-    const step = await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds);
-    assert.equal(own.report.step_time_seconds, step);
+test("files: what is saved runs on the command line with the same report, and opens again", async () => {
+  const { page, complaints } = await lab("#start=llama3.1-8b-8xh100-bf16&dataset.seq_length=4096");
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Save" }).click(),
+  ]);
+  const saved = readFileSync(await download.path(), "utf8");
+  const own = simulate("own", [write("saved.json", saved)]);
+  const step = await page.evaluate(() => stepsim.shown.raw.report.step_time_seconds);
+  assert.equal(own.report.step_time_seconds, step);
+  const [chooser] = await Promise.all([
+    page.waitForEvent("filechooser"),
+    page.getByRole("button", { name: "Open ..." }).click(),
+  ]);
+  const count = await page.evaluate(() => stepsim.timings.length);
+  await chooser.setFiles(
+    write("mine.json", saved.replace('"seq_length": 4096', '"seq_length": 2048')),
+  );
+  await page.waitForFunction((n) => stepsim.timings.length > n, count);
+  assert.equal(await text(page, "output[for=set-sequence]"), "2,048");
+  await page.waitForFunction(() => location.hash.includes("mine.json"));
+  await page.reload();
+  await page.waitForFunction(() => globalThis.stepsim && stepsim.shown);
+  assert.equal(await text(page, "output[for=set-sequence]"), "2,048");
+  assert.deepEqual(complaints, []);
+  await page.close();
+});
+
+test("what is wrong is said in the program's words; names are text, never markup", async () => {
+  const { page, complaints } = await lab("#start=1f1b-4x8");
+  const name = '<img src=x onerror="document.title=1"> "\u202e';
+  const open = async (scenario) => {
     const [chooser] = await Promise.all([
       page.waitForEvent("filechooser"),
       page.getByRole("button", { name: "Open ..." }).click(),
     ]);
-    const count = await page.evaluate(() => stepsim.timings.length);
-    await chooser.setFiles(
-      write("mine.json", saved.replace('"seq_length": 4096', '"seq_length": 2048')),
-    );
-    await page.waitForFunction((n) => stepsim.timings.length > n, count);
-    assert.equal(await text(page, "output[for=set-sequence]"), "2,048");
-    await page.waitForFunction(() => location.hash.includes("mine.json"));
-    await page.reload();
-    await page.waitForFunction(() => globalThis.stepsim && stepsim.shown);
-    assert.equal(await text(page, "output[for=set-sequence]"), "2,048");
-    assert.deepEqual(complaints, []);
-    await page.close();
-  },
-);
-
-test(
-  "what is wrong is said in the program's words; names are text, never markup",
-  async () => {
-    const { page, complaints } = await lab("#start=1f1b-4x8");
-    const name = '<img src=x onerror="document.title=1"> "\u202e';
-    const open = async (scenario) => {
-      const [chooser] = await Promise.all([
-        page.waitForEvent("filechooser"),
-        page.getByRole("button", { name: "Open ..." }).click(),
-      ]);
-      await chooser.setFiles(write("x<b>.json", scenario));
-    };
-    await open('{"train": {"global_batch": 8}}');
-    await page.locator(".problem").waitFor();
-    assert.match(await text(page, ".problem"), /#\/cluster: is missing/);
-    await page.getByRole("button", { name: "Undo" }).click();
-    await page.locator(".problem").waitFor({ state: "hidden" });
-    assert.equal(await figure(page, "step"), "33.00 ms");
-    const given = JSON.parse(readFileSync(join(root, "scenarios/1f1b-4x8.json"), "utf8"));
-    await open(JSON.stringify({ ...given, name, description: name }));
-    await page.waitForFunction(() => document.querySelector("h1").textContent.includes("<img"));
-    assert.equal(await page.locator("#lab img, #lab b b").count(), 0);
-    await page.evaluate(() => (location.hash = "start=1f1b-4x8&model.<b>x</b>=1"));
-    await page.locator(".problem").waitFor();
-    assert.equal(await page.locator(".problem b").count(), 1);
-    assert.deepEqual(complaints, []);
-    await page.close();
-  },
-);
+    await chooser.setFiles(write("x<b>.json", scenario));
+  };
+  await open('{"train": {"global_batch": 8}}');
+  await page.locator(".problem").waitFor();
+  assert.match(await text(page, ".problem"), /#\/cluster: is missing/);
+  await page.getByRole("button", { name: "Undo" }).click();
+  await page.locator(".problem").waitFor({ state: "hidden" });
+  assert.equal(await figure(page, "step"), "33.00 ms");
+  const given = JSON.parse(readFileSync(join(root, "scenarios/1f1b-4x8.json"), "utf8"));
+  await open(JSON.stringify({ ...given, name, description: name }));
+  await page.waitForFunction(() => document.querySelector("h1").textContent.includes("<img"));
+  assert.equal(await page.locator("#lab img, #lab b b").count(), 0);
+  await page.evaluate(() => (location.hash = "start=1f1b-4x8&model.<b>x</b>=1"));
+  await page.locator(".problem").waitFor();
+  assert.equal(await page.locator(".problem b").count(), 1);
+  assert.deepEqual(complaints, []);
+  await page.close();
+});
 
 test("narrow and dark; everything in reach of the keyboard", async () => {
   const narrow = await lab("#start=lesson-1", { width: 420, height: 800, colorScheme: "dark" });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { statSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { close, open, picture, simulate, write } from "./browser.mjs";
+import { checkNarrowDarkAndPaper, close, open, picture, simulate, write } from "./browser.mjs";
 
 after(close);
 
@@ -373,17 +373,5 @@ test("hostile names show as text, nothing runs, nothing overflows", async () => 
   await page.close();
 });
 
-test("narrow, dark and on paper", async () => {
-  for (const name of ["llama3-70b-64xh100-bf16", "straggler-4xh100-ddp"]) {
-    const { page, complaints } = await shown(name, { width: 390, colorScheme: "dark" });
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name);
-    await picture(page, name + "-narrow-dark");
-    await page.setViewportSize({ width: 760, height: 1000 });
-    await page.emulateMedia({ media: "print" });
-    await page.waitForTimeout(200);
-    assert.ok(!(await page.locator("nav").isVisible()));
-    await picture(page, name + "-print");
-    assert.deepEqual(complaints, []);
-    await page.close();
-  }
-});
+test("narrow, dark and on paper", () =>
+  checkNarrowDarkAndPaper(shown, ["llama3-70b-64xh100-bf16", "straggler-4xh100-ddp"]));

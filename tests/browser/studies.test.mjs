@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
+  checkNarrowDarkAndPaper,
   assertHarmless,
   assertNamed,
   close,
@@ -302,17 +303,4 @@ test("hostile names show as text in every kind of page", async () => {
   }
 });
 
-test("narrow, dark and on paper", async () => {
-  for (const name of ["map", "plan", "steps"]) {
-    const { page, complaints } = await shown(name, { width: 390, colorScheme: "dark" });
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name);
-    await picture(page, name + "-narrow-dark");
-    await page.setViewportSize({ width: 760, height: 1000 });
-    await page.emulateMedia({ media: "print" });
-    await page.waitForTimeout(200);
-    assert.ok(!(await page.locator("nav").isVisible()));
-    await picture(page, name + "-print");
-    assert.deepEqual(complaints, []);
-    await page.close();
-  }
-});
+test("narrow, dark and on paper", () => checkNarrowDarkAndPaper(shown, ["map", "plan", "steps"]));

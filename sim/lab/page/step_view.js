@@ -1,5 +1,5 @@
 // The step that is shown: figures and charts of `run --html`, drawn anew whenever something is changed.
-import { checkbox, choice, element, folded, legend, section, table } from "./element.js";
+import { checkbox, element, folded, legend, section, table } from "./element.js";
 import { readPage } from "./data.js";
 import { count, plural } from "./words.js";
 import { TimeView } from "./view.js";
@@ -10,7 +10,8 @@ import { StreamsChart } from "./streams.js";
 import { atPeak, classWords, MemoryChart, memoryClasses } from "./memory.js";
 import { peakBars } from "./bars.js";
 import { PlacementMap } from "./placement.js";
-import { ledgerSection, overlapSection, pathSection } from "./step_sections.js";
+import { blocksTable, colourChoice, ledgerSection } from "./step_sections.js";
+import { overlapSection, pathSection } from "./step_sections.js";
 
 const note = (text) => element("p", { class: "lead" }, text);
 
@@ -148,18 +149,10 @@ export class StepView {
       t.devices.length < t.simulated
         ? ` Of ${count(t.simulated)} simulated devices ${t.devices.length} are drawn, evenly spread.`
         : "";
-    const colours = choice(
-      "Colour",
-      [
-        ["pass", "by pass"],
-        ["microbatch", "by microbatch"],
-      ],
-      kept.by,
-      (by) => {
-        kept.by = pipeline.by = by;
-        this.refresh();
-      },
-    );
+    const colours = colourChoice(kept.by, (by) => {
+      kept.by = pipeline.by = by;
+      this.refresh();
+    });
     const path = checkbox("critical path", kept.path, (on) => {
       kept.path = pipeline.showPath = on;
       this.refresh();
@@ -178,21 +171,7 @@ export class StepView {
       pipeline.box,
       legend(pipelineLegend(t)),
       said,
-      folded("Table of blocks", () => {
-        const device = t.devices[pipeline.selected];
-        return [
-          element(
-            "p",
-            {},
-            `${rowName(device)}: ${plural(device.blocks.count, "block")} in the order in which they run`,
-          ),
-          table(
-            "Blocks of " + rowName(device),
-            [["action"], ["what"], ["starts", true], ["takes", true], ["waited"]],
-            pipeline.words.rows(device).slice(0, 2000),
-          ),
-        ];
-      }),
+      blocksTable(t, pipeline),
     );
   }
 

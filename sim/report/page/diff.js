@@ -1,5 +1,5 @@
 // The page of two steps: what changed, what it costs, through what, and both timelines one above the other.
-import { checkbox, choice, element, folded, legend, section, table } from "./element.js";
+import { checkbox, element, folded, legend, section, table } from "./element.js";
 import { blockOrder, readPage } from "./data.js";
 import { causeWords, gib, kindLetters, percent, seconds } from "./words.js";
 import { plural, signedPercent, signedSeconds } from "./words.js";
@@ -8,6 +8,7 @@ import { pageJson, sayingLine, wide } from "./frame.js";
 import { PipelineChart } from "./pipeline.js";
 import { TimeView } from "./view.js";
 import { layoutWords } from "./headline.js";
+import { colourChoice } from "./step_sections.js";
 import { causeSeconds, waterfall } from "./waterfall.js";
 
 const raw = pageJson(),
@@ -233,18 +234,10 @@ function timelineSection() {
       "div",
       { class: "controls" },
       element("button", { type: "button", onclick: () => view.reset() }, "Whole step"),
-      choice(
-        "Colour",
-        [
-          ["pass", "by pass"],
-          ["microbatch", "by microbatch"],
-        ],
-        "pass",
-        (by) => {
-          for (const p of pipelines) p.by = by;
-          paint();
-        },
-      ),
+      colourChoice("pass", (by) => {
+        for (const p of pipelines) p.by = by;
+        paint();
+      }),
       checkbox("critical path", true, (on) => {
         for (const p of pipelines) p.showPath = on;
         paint();

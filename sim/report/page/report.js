@@ -10,7 +10,8 @@ import { PipelineChart } from "./pipeline.js";
 import { StreamsChart } from "./streams.js";
 import { atPeak, MemoryChart, memoryClasses, classWords } from "./memory.js";
 import { peakBars, peakTable } from "./bars.js";
-import { ledgerSection, overlapSection, pathSection, settingsSection } from "./step_sections.js";
+import { blocksTable, colourChoice, ledgerSection, overlapSection } from "./step_sections.js";
+import { pathSection, settingsSection } from "./step_sections.js";
 import { PlacementMap } from "./placement.js";
 
 const raw = pageJson();
@@ -130,20 +131,12 @@ function pipelineSection() {
       "div",
       { class: "controls" },
       stretches(),
-      choice(
-        "Colour",
-        [
-          ["pass", "by pass"],
-          ["microbatch", "by microbatch"],
-        ],
-        "pass",
-        (by) => {
-          pipeline.by = by;
-          hues.hidden = by === "pass";
-          pipeline.chart.refresh();
-          streams.chart.refresh();
-        },
-      ),
+      colourChoice("pass", (by) => {
+        pipeline.by = by;
+        hues.hidden = by === "pass";
+        pipeline.chart.refresh();
+        streams.chart.refresh();
+      }),
       checkbox("critical path", true, (on) => {
         pipeline.showPath = on;
         pipeline.chart.refresh();
@@ -163,21 +156,7 @@ function pipelineSection() {
     legend(items),
     hues,
     said,
-    folded("Table of blocks", () => {
-      const device = t.devices[pipeline.selected];
-      return [
-        element(
-          "p",
-          {},
-          `${rowName(device)}: ${plural(device.blocks.count, "block")} in the order in which they run`,
-        ),
-        table(
-          "Blocks of " + rowName(device),
-          [["action"], ["what"], ["starts", true], ["takes", true], ["waited"]],
-          pipeline.words.rows(device).slice(0, 2000),
-        ),
-      ];
-    }),
+    blocksTable(t, pipeline),
   );
 }
 

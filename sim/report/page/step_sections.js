@@ -1,5 +1,8 @@
-// Sections of a step's page that its report alone fills: ledger, overlap, critical path, settings.
-import { element, folded, legend, section, table } from "./element.js";
+// Sections of a step's page that its report alone fills: ledger, overlap, critical path, settings;
+// and what all drawings of a pipeline have beside them.
+import { choice, element, folded, legend, section, table } from "./element.js";
+import { rowName } from "./block_words.js";
+import { plural } from "./words.js";
 import { wide } from "./frame.js";
 import { ledgerBars, ledgerLegend, ledgerTable, overlapTable, pathBar, pathTable } from "./bars.js";
 
@@ -95,4 +98,36 @@ export function settingsSection(report, title) {
       ),
     ),
   );
+}
+
+/** What the colours of blocks tell; `choose` gets "pass" or "microbatch". */
+export function colourChoice(by, choose) {
+  return choice(
+    "Colour",
+    [
+      ["pass", "by pass"],
+      ["microbatch", "by microbatch"],
+    ],
+    by,
+    choose,
+  );
+}
+
+/** The blocks of the device that is selected in a PipelineChart. */
+export function blocksTable(timeline, pipeline) {
+  return folded("Table of blocks", () => {
+    const device = timeline.devices[pipeline.selected];
+    return [
+      element(
+        "p",
+        {},
+        `${rowName(device)}: ${plural(device.blocks.count, "block")} in the order in which they run`,
+      ),
+      table(
+        "Blocks of " + rowName(device),
+        [["action"], ["what"], ["starts", true], ["takes", true], ["waited"]],
+        pipeline.words.rows(device).slice(0, 2000),
+      ),
+    ];
+  });
 }
