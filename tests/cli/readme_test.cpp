@@ -19,6 +19,16 @@ TEST_CASE("the report in the README is what the demo prints") {
                 "README.md shows another report; put this one between its fences:\n", report);
 }
 
+TEST_CASE("the difference in the README is how diff begins") {
+  if (std::getenv("STEPSIM_QUICK") != nullptr) return;
+  const std::string told =
+      output("diff scenarios/llama3-70b-64xh100-bf16.json '~model.sequence_parallel'");
+  const std::string gates = told.substr(0, told.find("\n\n") + 1);
+  REQUIRE(tells(gates, "TP overlap"));
+  CHECK_MESSAGE(tells(read_text("README.md"), (gates + "```\n").c_str()),
+                "README.md shows another difference; put this one there:\n", gates);
+}
+
 TEST_CASE("the scenario in the README runs") {
   const std::string readme = read_text("README.md");
   const size_t start = readme.find("```json\n") + 8;
