@@ -291,7 +291,10 @@ int guide_report(const PlanOptions& options, Planner& planner) {
     one.input.cluster = cluster;
     one.top = 1;
     one.no_frontier = true;
-    if (one.sequence == 0) one.sequence = 4096;
+    if (one.sequence == 0) {
+      const int64_t positions = read_model(c.model, data).max_positions;
+      one.sequence = positions > 0 ? std::min<int64_t>(4096, positions) : 4096;
+    }
     if (c.experts) {
       for (const char* held : guide_holds_of_experts) one.input.overrides.emplace_back(held);
       one.vary.push_back(fmt::format("model.context_parallel_size={}", c.cp));
