@@ -72,5 +72,8 @@ std::string sweep_html(const Sweep& sweep);
 std::string reason(const SweepRow& row);
 /// The last word of a dotted key, or its usual abbreviation.
 std::string short_key(const std::string& key);
+/// Keys of an axis and values of a point, with commas.
+std::string axis_text(const Axis& axis);
+std::string values_text(const Point& point);
 
 }  // namespace stepsim

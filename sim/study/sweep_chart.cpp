@@ -10,15 +10,8 @@
 namespace stepsim {
 namespace {
 
-std::string axis_name(const Axis& axis) {
-  std::string name;
-  for (const std::string& key : axis.keys) name += (name.empty() ? "" : ", ") + short_key(key);
-  return name;
-}
-
 std::string tick(const Point& point) {
-  std::string text;
-  for (const Assignment& a : point) text += (text.empty() ? "" : ", ") + a.value;
+  const std::string text = values_text(point);
   return text.size() > 18 ? text.substr(0, 16) + ".." : text;
 }
 
@@ -85,7 +78,7 @@ std::string title(const Sweep& sweep, size_t shown) {
   if (sweep.axes.size() > shown) {
     text += ", the best over";
     for (size_t a = shown; a < sweep.axes.size(); ++a)
-      text += (a > shown ? ", " : " ") + axis_name(sweep.axes[a]);
+      text += (a > shown ? ", " : " ") + axis_text(sweep.axes[a]);
   }
   return text;
 }
@@ -130,7 +123,7 @@ std::string line_chart(const Sweep& sweep, const std::vector<Place>& points) {
         svg_text(point_text(p.row->point)), number_text(sweep, p.value));
   }
   out += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"#0072b2\"/>\n", path);
-  out += label((left + width - right) / 2.0, height - 18, axis_name(sweep.axes[0]));
+  out += label((left + width - right) / 2.0, height - 18, axis_text(sweep.axes[0]));
   return out + "</svg>\n";
 }
 
@@ -152,7 +145,7 @@ std::string heat_map(const Sweep& sweep, const std::vector<Place>& points) {
     if (p.row->feasible()) low = std::min(low, p.value), high = std::max(high, p.value);
   std::string out = head(std::max(width, 640), height) + label(10, 24, title(sweep, 2), "start");
   out +=
-      label(left, 50, axis_name(sweep.axes[1]) + " across, " + axis_name(sweep.axes[0]) + " down",
+      label(left, 50, axis_text(sweep.axes[1]) + " across, " + axis_text(sweep.axes[0]) + " down",
             "start");
   for (size_t c = 0; c < columns; ++c)
     out += label(left + cell_width * (static_cast<double>(c) + 0.5), top - 10,

@@ -8,22 +8,10 @@
 namespace stepsim {
 namespace {
 
-std::string joined_keys(const Axis& axis) {
-  std::string name;
-  for (const std::string& key : axis.keys) name += (name.empty() ? "" : ", ") + short_key(key);
-  return name;
-}
-
-std::string joined_values(const Point& point) {
-  std::string text;
-  for (const Assignment& a : point) text += (text.empty() ? "" : ", ") + a.value;
-  return text;
-}
-
 Json axis_json(const Axis& axis) {
   Json points = Json::array();
-  for (const Point& point : axis.points) points.push_back(joined_values(point));
-  return {{"name", joined_keys(axis)}, {"keys", axis.keys}, {"points", std::move(points)}};
+  for (const Point& point : axis.points) points.push_back(values_text(point));
+  return {{"name", axis_text(axis)}, {"keys", axis.keys}, {"points", std::move(points)}};
 }
 
 Json swept_row_json(const SweepRow& row) {

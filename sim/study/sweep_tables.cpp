@@ -87,6 +87,18 @@ std::string short_key(const std::string& key) {
   return last;
 }
 
+std::string axis_text(const Axis& axis) {
+  std::string text;
+  for (const std::string& key : axis.keys) text += (text.empty() ? "" : ", ") + short_key(key);
+  return text;
+}
+
+std::string values_text(const Point& point) {
+  std::string text;
+  for (const Assignment& a : point) text += (text.empty() ? "" : ", ") + a.value;
+  return text;
+}
+
 std::string reason(const SweepRow& row) {
   const Figures& f = row.figures;
   if (row.outcome.failed()) {
